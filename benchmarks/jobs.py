@@ -22,8 +22,8 @@ from benchmarks.measure import Count, Row, compare
 from wormdb.cli.input.engine import RATES
 from wormdb.jobs.compact import CompactOptions
 from wormdb.jobs.export import ExportOptions
-from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.pipeline import Pipeline, local_pipeline
+from wormdb.jobs.work import LocalRunner
 from wormdb.settings import MIB
 
 if TYPE_CHECKING:

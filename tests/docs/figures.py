@@ -17,7 +17,7 @@ from wormdb.files.adopt.stage import PART_BYTES
 from wormdb.files.write.tables import SMALL_BYTES
 from wormdb.format import field_statistics
 from wormdb.format.block import PAGE_BYTES
-from wormdb.jobs import analyze, field_tally
+from wormdb.jobs import analyze
 from wormdb.jobs.costs import INDEX_BYTES, PACKED, SPARE
 from wormdb.jobs.import_sources import PIECE_BYTES
 from wormdb.jobs.node.pace import Pace
@@ -202,7 +202,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "docs/how-to/history.md": [("a document could hold, up to {}", (kib(limits.METADATA_BYTES_MAX),))],
     "docs/how-to/import.md": [("in batches of {:,}, or {}", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES)))],
     "docs/how-to/jobs.md": [
-        ("Up to {:,} different values are counted", (field_tally.VALUES_MAX,)),
+        ("Up to {:,} different values are counted", (analyze.VALUES_MAX,)),
         ("a sample of {:,} documents", (analyze.SAMPLE_ROWS,)),
         (
             "{} frequent values and a histogram of {} parts",

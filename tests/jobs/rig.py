@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import wormdb
 from tests.spark.read.rig import sent
 from wormdb.format.kinds import Decimal128
-from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.pipeline import Pipeline
 from wormdb.jobs.place import Where
+from wormdb.jobs.work import LocalRunner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

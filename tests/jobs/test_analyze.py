@@ -12,7 +12,7 @@ import wormdb
 from tests.jobs.rig import customers, empty_place, pipeline
 from tests.spark.things import database, follow, steps
 from wormdb.errors import InvalidRequestError
-from wormdb.jobs import field_tally
+from wormdb.jobs import analyze
 from wormdb.jobs.analyze import AnalyzeOptions, FieldReport
 
 
@@ -50,7 +50,7 @@ def test_kinds_ends_and_frequent_values_are_told() -> None:
 
 
 def test_many_values_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(field_tally, "VALUES_MAX", 100)
+    monkeypatch.setattr(analyze, "VALUES_MAX", 100)
     with wormdb.connect(empty_place(), settings=wormdb.Settings(forward="manual")) as db:
         db["logs"].insert_many([{"id": f"{number:05}", "n": number % 3_000} for number in range(6_000)])
         (found,) = pipeline(db, collection="logs").analyze(AnalyzeOptions(fields=("n",), tasks=3)).fields

@@ -17,11 +17,11 @@ from tests.spark.things import database, follow, steps
 from wormdb.api.document import with_id
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.format import json
-from wormdb.jobs import export_files, state
 from wormdb.jobs import place as place_of_jobs
+from wormdb.jobs import state, target
 from wormdb.jobs.export import ExportOptions
-from wormdb.jobs.export_files import folder_name, store_at
 from wormdb.jobs.plain_text import csv_line
+from wormdb.jobs.target import folder_name, store_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,7 +127,7 @@ def test_names_of_folders_are_safe() -> None:
 
 
 def test_much_becomes_several_files(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_files, "FLUSH_BYTES", 1_000)
+    monkeypatch.setattr(target, "FLUSH_BYTES", 1_000)
     place = empty_place()
     done = pipeline(db, "Customer").export(place, ExportOptions("ndjson", tasks=1))
     assert len(done.files) > 1

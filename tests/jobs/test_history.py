@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.jobs.rig import customers, empty_place, pipeline
 from tests.spark.things import database, follow, steps
 from wormdb.format import json
-from wormdb.jobs.export_files import store_at
+from wormdb.jobs.target import store_at
 
 
 @settings(max_examples=12, phases=[Phase.generate])

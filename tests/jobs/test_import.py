@@ -17,10 +17,10 @@ from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.format import json
 from wormdb.jobs import import_infer, import_sources
 from wormdb.jobs.export import ExportOptions
-from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_ import FileRecords
 from wormdb.jobs.import_infer import infer_files
 from wormdb.jobs.import_read import rows_of
+from wormdb.jobs.target import store_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,9 +15,9 @@ from tests.jobs.rig import empty_place, pipeline
 from wormdb.errors import AlreadyExistsError, ConflictError
 from wormdb.format import json
 from wormdb.jobs import import_sources
-from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_ import FileRecords
 from wormdb.jobs.import_files import FilePieces
+from wormdb.jobs.target import store_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from tests.jobs.rig import empty_place, pipeline
 from wormdb.format import json
 from wormdb.jobs import import_sources
 from wormdb.jobs.export import ExportOptions
-from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_ import FileRecords
+from wormdb.jobs.target import store_at
 from wormdb.testing.strategies import values
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)

@@ -18,9 +18,9 @@ from wormdb.api.records import read_records
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.jobs import import_lines, import_parquet, import_sources
-from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_read import rows_of
 from wormdb.jobs.import_sources import pieces_of
+from wormdb.jobs.target import store_at
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from wormdb.errors import CorruptionError, InvalidRequestError
-from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.place import Where
-from wormdb.jobs.work import Course, Item, Output, Step
+from wormdb.jobs.work import Course, Item, LocalRunner, Output, Step
 from wormdb.system.clock import ManualClock
 
 

@@ -13,8 +13,7 @@ from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
-from wormdb.jobs.field_facts import Seen, statistics_of
-from wormdb.jobs.field_tally import FieldTally
+from wormdb.jobs.analyze import AnalyzedState, FieldTally, statistics_of
 from wormdb.query.selectivity import Selectivity
 from wormdb.query.sources.source import Facts
 
@@ -29,7 +28,7 @@ def statistics(path: str, documents: list[dict[str, Any]]) -> FieldStatistics:
     tally.add(values)
     flat = [item for value in values for item in (value if type(value) is list else (value,))]
     sampled = sorted((item for item in flat if item is not MISSING and item is not None), key=encode_key)
-    return statistics_of(path, tally, sampled, Seen(1, 0, len(documents), 0, 1.0))
+    return statistics_of(path, tally, sampled, AnalyzedState(1, 0, len(documents), 0, 1.0))
 
 
 def facts_of(documents: list[dict[str, Any]], *paths: str, sample: int = 0) -> Facts:

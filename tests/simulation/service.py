@@ -33,7 +33,7 @@ from wormdb.api.database import Database
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.jobs.node.node import Node
 from wormdb.jobs.node.pace import Pace
-from wormdb.jobs.node.workload import Workload
+from wormdb.jobs.node.rounds import Workload
 from wormdb.settings import MIB, NODE_INTERVALS_LIVE, Settings
 from wormdb.storage.conditions import forget_conditions
 from wormdb.storage.meter import MeteredStore
@@ -43,8 +43,8 @@ from wormdb.system.clock import SeededChance
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.jobs.node.watched import Watched
-    from wormdb.jobs.node.workload import Round
+    from wormdb.jobs.node.rounds import Round
+    from wormdb.jobs.node.watchlist import Watched
 
 __all__ = ["PACE", "ServiceReport", "run_service_seed"]
 

@@ -9,8 +9,8 @@ import pytest
 import wormdb
 from tests.spark.stream.start import run_through
 from wormdb.jobs.export import ExportOptions
-from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_ import FileRecords
+from wormdb.jobs.target import store_at
 from wormdb.spark import register, write
 from wormdb.spark.jobs import pipeline
 

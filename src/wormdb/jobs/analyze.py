@@ -6,25 +6,34 @@ sample of rows, chosen by digests of their ids. So a report is the same however 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
 from heapq import nsmallest
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.arrow import TableReader, default_columns
 from wormdb.api.options import read_filter
+from wormdb.bql.accumulators import Extreme
 from wormdb.bql.tree import MatchAll
 from wormdb.engine.forward.analysis import changes_through, publish_statistics
 from wormdb.format import json
-from wormdb.format.field_statistics import digest_of
+from wormdb.format.field_statistics import (
+    BOUND_BYTES_MAX,
+    BUCKETS,
+    DIGEST_BYTES,
+    TEXT_CHARS_MAX,
+    TOP_MAX,
+    FieldStatistics,
+    FrequentValue,
+    digest_of,
+)
 from wormdb.format.key import encode_key, encode_keys
-from wormdb.format.kinds import MISSING
+from wormdb.format.kinds import MISSING, Decimal128, ObjectId
 from wormdb.jobs.compact import site_of
-from wormdb.jobs.export_rows import cells_along
-from wormdb.jobs.field_facts import Seen, statistics_of
-from wormdb.jobs.field_names import field_names
-from wormdb.jobs.field_tally import FieldTally, text_of
-from wormdb.jobs.scan import Scan
+from wormdb.jobs.scan import Scan, cells_along, field_names
 from wormdb.jobs.work import Output
 
 if TYPE_CHECKING:
@@ -34,10 +43,20 @@ if TYPE_CHECKING:
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
 
-__all__ = ["Analysis", "AnalyzeOptions", "Bucket", "FieldReport", "Frequent", "analyze"]
+__all__ = [
+    "Analysis",
+    "AnalyzeOptions",
+    "AnalyzedState",
+    "Bucket",
+    "FieldReport",
+    "FieldTally",
+    "Frequent",
+    "analyze",
+    "statistics_of",
+]
 
 SAMPLE_ROWS: Final = 1_024
-BUCKETS: Final = 10
+HISTOGRAM_BUCKETS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +143,7 @@ def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | 
         names = field_names(scan, runner, told, tasks=options.tasks) if model is None else []
         named = default_columns(model) if model is not None else {"id": "_id", **{name: name for name in names}}
     work = _Analyze(scan, tuple(named.values()))
-    gathered = _Gathered({path: FieldTally() for path in named.values()})
+    gathered = _FieldTallies({path: FieldTally() for path in named.values()})
     for state in runner.run("analyze", work, scan.items(options.tasks), told):
         gathered.take(state)
     reports = [gathered.report(name, path, options.top) for name, path in named.items()]
@@ -132,13 +151,13 @@ def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | 
     return Analysis(where.name, scan.number, gathered.rows, tuple(reports), is_saved)
 
 
-def _save(scan: Scan, gathered: _Gathered, *, is_whole: bool) -> bool:
+def _save(scan: Scan, gathered: _FieldTallies, *, is_whole: bool) -> bool:
     """Keep it in the root; False if there was none. Costs and raises as `publish_statistics`."""
     view = scan.state.newest()
     if view.place is None:
         return False
     site = site_of(scan.state.where)
-    seen = Seen(scan.number, site.runtime.misc.next(), gathered.rows, changes_through(view), gathered.scale)
+    seen = AnalyzedState(scan.number, site.runtime.misc.next(), gathered.rows, changes_through(view), gathered.scale)
     fields = [statistics_of(path, tally, gathered.sampled(path), seen) for path, tally in gathered.fields.items()]
     publish_statistics(site.register, site.writer, view.place.root.collection, fields, is_whole=is_whole)
     scan.state.where.access().ledger.forget()
@@ -154,7 +173,7 @@ class _Analyze:
 
     def __call__(self, body: bytes, /) -> Output:
         """The state of what was gathered. Costs the scan of one piece."""
-        gathered = _Gathered({path: FieldTally() for path in self.paths})
+        gathered = _FieldTallies({path: FieldTally() for path in self.paths})
         for portion in self.scan.portions(body, list(dict.fromkeys(["_id", *self.paths]))):
             columns = {path: cells_along(portion, path) for path in self.paths}
             for path, values in columns.items():
@@ -163,7 +182,7 @@ class _Analyze:
         return Output(gathered.state(), gathered.rows)
 
 
-class _Gathered:
+class _FieldTallies:
     """The tallies of all fields, and a sample of rows."""
 
     def __init__(self, fields: dict[str, FieldTally]) -> None:
@@ -207,8 +226,8 @@ class _Gathered:
             kinds=dict(sorted(tally.kinds.items())),
             distinct=tally.distinct,
             is_exact=tally.values is not None,
-            low=None if low is None else text_of(low),
-            high=None if high is None else text_of(high),
+            low=None if low is None else _text_of(low),
+            high=None if high is None else _text_of(high),
             top=tuple(Frequent(*each) for each in tally.top(most)),
             histogram=tuple(self._histogram(self.sampled(path))),
         )
@@ -231,7 +250,167 @@ class _Gathered:
         return sorted(values, key=encode_key)
 
     def _histogram(self, values: Sequence[Any]) -> Iterator[Bucket]:
-        ends = [round(len(values) * part / BUCKETS) for part in range(BUCKETS + 1)]
+        ends = [round(len(values) * part / HISTOGRAM_BUCKETS) for part in range(HISTOGRAM_BUCKETS + 1)]
         for start, stop in pairwise(ends):
             if stop > start:
-                yield Bucket(text_of(values[stop - 1]), round((stop - start) * self.scale))
+                yield Bucket(_text_of(values[stop - 1]), round((stop - start) * self.scale))
+
+
+# --- the values of one field: counts, least and greatest, how many are different, which are frequent ---
+#
+# Memory is bounded whatever the values are, and the result depends on the values alone, not on how the work was cut:
+# up to VALUES_MAX different ones are counted exactly; of more, the number is estimated from the least of their digests.
+
+VALUES_MAX: Final = 4_096
+DIGESTS: Final = 1_024
+_TEXT_MAX: Final = 200
+_KINDS: Final[dict[type, str]] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    Decimal128: "decimal",
+    str: "string",
+    datetime: "datetime",
+    bytes: "binary",
+    ObjectId: "objectid",
+    list: "array",
+    dict: "object",
+}
+
+
+def _text_of(value: Any) -> str:
+    """A value as JSON, cut if it is long."""
+    text = json.encode(value).decode()
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"
+
+
+@dataclass(slots=True)
+class FieldTally:
+    """The state over some rows. Elements of arrays count each, except for `kinds`."""
+
+    missing: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    low: Extreme = field(default_factory=lambda: Extreme(-1))
+    high: Extreme = field(default_factory=lambda: Extreme(1))
+    values: dict[int, tuple[int, str]] | None = field(default_factory=dict)
+    """By digest how often a value was there, and its text; None if there are too many."""
+    digests: set[int] = field(default_factory=set)
+    """The least of all values."""
+
+    def add(self, values: Sequence[Any]) -> None:
+        """Take in the values of some rows. No requests."""
+        present = [value for value in values if value is not MISSING]
+        self.missing += len(values) - len(present)
+        for kind, count in Counter(map(type, present)).items():
+            self.kinds[_KINDS.get(kind, kind.__name__.lower())] += count
+        flat = [item for value in present for item in (value if type(value) is list else (value,)) if item is not None]
+        keys = encode_keys(flat)
+        counted = Counter(keys)
+        shown = dict(zip(keys, flat, strict=True))
+        fresh = {digest_of(key): (count, _text_of(shown[key])) for key, count in counted.items()}
+        for value in shown.values():
+            self.low.add(value)
+            self.high.add(value)
+        self._count_in(fresh, set(fresh))
+
+    def _count_in(self, values: dict[int, tuple[int, str]] | None, digests: set[int]) -> None:
+        self.digests = set(nsmallest(DIGESTS, self.digests | digests))
+        if self.values is None or values is None:
+            self.values = None
+            return
+        for digest, (count, text) in values.items():
+            known, shown = self.values.get(digest, (0, text))
+            # Equal numbers of different types have one digest: the same text in whatever order they come.
+            self.values[digest] = (known + count, min(shown, text, key=lambda each: (len(each), each)))
+        if len(self.values) > VALUES_MAX:
+            self.values = None
+
+    @property
+    def distinct(self) -> int:
+        """How many different values there are, about if `values` is None."""
+        if self.values is not None:
+            return len(self.values)
+        return round((len(self.digests) - 1) * (1 << 8 * DIGEST_BYTES) / max(self.digests))
+
+    def top(self, most: int) -> list[tuple[str, int]]:
+        """The most frequent values, as JSON, and how often they are there; none if there are too many values."""
+        return [(text, count) for _, text, count in self.frequent(most)]
+
+    def frequent(self, most: int) -> list[tuple[int, str, int]]:
+        """The same, each with its digest before."""
+        found = sorted((self.values or {}).items(), key=lambda each: (-each[1][0], each[1][1]))
+        return [(digest, text, count) for digest, (count, text) in found[:most]]
+
+    @property
+    def total(self) -> int | None:
+        """How many values there are, equal ones too; None if there are too many different ones."""
+        return None if self.values is None else sum(count for count, _ in self.values.values())
+
+    def state(self) -> list[Any]:
+        """All of it as plain values, for `take`."""
+        values = None if self.values is None else [[str(d), count, text] for d, (count, text) in self.values.items()]
+        digests = [str(digest) for digest in self.digests]
+        return [self.missing, dict(self.kinds), self.low.state(), self.high.state(), values, digests]
+
+    def take(self, state: list[Any]) -> None:
+        """Take in all that another took in."""
+        missing, kinds, low, high, values, digests = state
+        self.missing += missing
+        self.kinds.update(kinds)
+        self.low.take(low)
+        self.high.take(high)
+        told = None if values is None else {int(digest): (count, text) for digest, count, text in values}
+        self._count_in(told, set(map(int, digests)))
+
+
+# --- a field as the root keeps it ---
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzedState:
+    """The state that was looked at."""
+
+    number: int
+    misc: int
+    """When."""
+    rows: int
+    changes: int
+    scale: float
+    """For how many documents one of the sample stands."""
+
+
+def statistics_of(path: str, tally: FieldTally, sampled: Sequence[Any], seen: AnalyzedState) -> FieldStatistics:
+    """The statistics of one field; `sampled` are values of it in their order. No requests."""
+    total = round(len(sampled) * seen.scale) if tally.total is None else tally.total
+    low, high = tally.low.result(), tally.high.result()
+    bounds = _bounds(encode_keys(sampled), total)
+    return FieldStatistics(
+        path=path,
+        number=seen.number,
+        misc=seen.misc,
+        rows=seen.rows,
+        changes=seen.changes,
+        missing=tally.missing,
+        nulls=tally.kinds.get("null", 0),
+        values=total,
+        distinct=tally.distinct,
+        low=b"" if low is None else encode_key(low)[:BOUND_BYTES_MAX],
+        high=b"" if high is None else encode_key(high)[:BOUND_BYTES_MAX],
+        top=tuple(
+            FrequentValue(digest, text[:TEXT_CHARS_MAX], count) for digest, text, count in tally.frequent(TOP_MAX)
+        ),
+        bounds=tuple(bounds),
+        ranks=tuple(bounds.values()),
+    )
+
+
+def _bounds(keys: Sequence[bytes], total: int) -> dict[bytes, int]:
+    """The ends of buckets of equal depth, each with how many of all values are below it."""
+    found: dict[bytes, int] = {}
+    for bucket in range(1, BUCKETS if keys else 1):
+        # A value that fills buckets begins where it begins, not where a bucket ends.
+        place = bisect_left(keys, keys[len(keys) * bucket // BUCKETS])
+        if place:
+            found.setdefault(keys[place][:BOUND_BYTES_MAX], round(total * place / len(keys)))
+    return found

@@ -10,10 +10,10 @@ import msgspec
 
 from wormdb.format import json
 from wormdb.format.past import difference, misc_ms
-from wormdb.jobs.export_files import Made, Parts, finish, make_room, store_at
 from wormdb.jobs.place import absolute
 from wormdb.jobs.scan import Scan
 from wormdb.jobs.shares import Share, all_ranges
+from wormdb.jobs.target import Made, Parts, finish, make_room, store_at
 from wormdb.jobs.work import Item, Output
 
 if TYPE_CHECKING:

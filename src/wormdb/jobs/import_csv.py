@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.api.records import RowCut, cut_rows, read_columns
-from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_lines import read_lines
+from wormdb.jobs.target import store_at
 from wormdb.jobs.work import Output
 from wormdb.settings import RECORD_BYTES_MAX
 from wormdb.storage.store import ByteRange

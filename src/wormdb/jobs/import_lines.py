@@ -6,7 +6,7 @@ import io
 from typing import Any, Final
 
 from wormdb.errors import InvalidRequestError
-from wormdb.jobs.export_files import store_at
+from wormdb.jobs.target import store_at
 from wormdb.settings import MIB, RECORD_BYTES_MAX
 from wormdb.storage.store import ByteRange
 

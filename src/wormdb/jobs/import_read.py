@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from wormdb.api.records import Record, read_records
 from wormdb.errors import InvalidRequestError
 from wormdb.format.segment import decode_segment
-from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_lines import FileRange, read_lines
 from wormdb.jobs.import_parquet import read_batches
 from wormdb.jobs.import_parts import GZIP
+from wormdb.jobs.target import store_at
 from wormdb.settings import MIB, RECORD_BYTES_MAX
 
 if TYPE_CHECKING:

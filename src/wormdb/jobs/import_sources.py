@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.api.records import form_of
 from wormdb.errors import InvalidRequestError, NotFoundError
-from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_csv import Chunk, Survey, parts_between, survey
 from wormdb.jobs.import_parquet import parts_of_groups
 from wormdb.jobs.import_parts import GZIP, Part, Piece
 from wormdb.jobs.place import absolute
+from wormdb.jobs.target import store_at
 from wormdb.jobs.work import Item
 from wormdb.settings import MIB
 from wormdb.storage.store import ByteRange

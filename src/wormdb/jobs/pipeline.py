@@ -10,10 +10,10 @@ from wormdb.jobs.compact import CompactOptions, compact, plan_compact
 from wormdb.jobs.export import ExportOptions, export
 from wormdb.jobs.history import export_history
 from wormdb.jobs.import_ import import_files
-from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.place import Where
 from wormdb.jobs.rebuild import RebuildOptions, rebuild
 from wormdb.jobs.verify import verify_collection
+from wormdb.jobs.work import LocalRunner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,13 +6,14 @@ blocks that another one chose.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from math import nan
+from typing import TYPE_CHECKING, Final
 
 from wormdb.api.options import read_filter
 from wormdb.engine.tree.entries import Range
-from wormdb.jobs.narrowing import Narrowing
+from wormdb.format.key import encode_key
 from wormdb.query.columns.match import compile_columns
 from wormdb.query.physical.terms import Conjunction, bounds_of, intersect_keys
 
@@ -23,7 +24,37 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.query.columns.match import ColumnFilter
 
-__all__ = ["RowFilter"]
+__all__ = ["NAN_KEY", "Narrowing", "RowFilter", "overlap"]
+
+
+NAN_KEY: Final = encode_key(nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What is known of the rows that are wanted, by path."""
+
+    ranges: dict[str, Range] = field(default_factory=dict)
+    points: dict[str, frozenset[bytes]] = field(default_factory=dict)
+    """Keys of which a value must have one."""
+    nan_paths: frozenset[str] = frozenset()
+    """Where NaN would be wanted too, though its key is not in the range."""
+
+    def both(self, other: Narrowing) -> Narrowing:
+        """What is known of rows for which both hold."""
+        ranges = dict(self.ranges)
+        for path, span in other.ranges.items():
+            ranges[path] = overlap(ranges.get(path, Range()), span)
+        points = dict(self.points)
+        for path, keys in other.points.items():
+            points[path] = points.get(path, keys) & keys
+        return Narrowing(ranges, points, self.nan_paths | other.nan_paths)
+
+
+def overlap(one: Range, other: Range) -> Range:
+    """The keys that are in both ranges. No requests."""
+    highs = [high for high in (one.high, other.high) if high is not None]
+    return Range(max(one.low, other.low), min(highs) if highs else None)
 
 
 @dataclass(frozen=True, slots=True)

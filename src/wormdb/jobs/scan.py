@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from wormdb.api.options import expand_functions, read_filter
+from wormdb.bql.aggregation import value_of
 from wormdb.bql.tree import MatchAll, calls_in
-from wormdb.jobs.narrowing import Narrowing
-from wormdb.jobs.row_filter import RowFilter
+from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.errors import LimitExceededError
+from wormdb.format import json
+from wormdb.format.path import TRAVERSED, parse_path
+from wormdb.jobs.row_filter import Narrowing, RowFilter
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState
-from wormdb.jobs.work import Item
+from wormdb.jobs.work import Item, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,8 +26,9 @@ if TYPE_CHECKING:
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.place import Where
+    from wormdb.jobs.work import Runner, Told
 
-__all__ = ["Scan", "share_portions", "written_filter"]
+__all__ = ["Scan", "cells_along", "field_names", "share_portions", "written_filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +85,50 @@ def share_portions(
     else:
         portions = state.portions(wanted, share.span.low, share.span.high, dict(share.bounds))
     return portions if chosen is None else chosen.apply(portions)
+
+
+def cells_along(portion: Portion, path: str) -> list[Any]:
+    """The value of a path in each row, an array of values where it crosses an array. No requests."""
+    values = portion.values(path)
+    crossing = [row for row, value in enumerate(values) if value is TRAVERSED]
+    if crossing:
+        segments = parse_path(path)
+        for row, body in zip(crossing, portion.documents(crossing), strict=True):
+            values[row] = value_of(json.decode_document(body, name="document"), segments)
+    return values
+
+
+# --- the fields that documents without a model have ---
+
+NAMES_MAX: Final = 10_000
+
+
+def field_names(scan: Scan, runner: Runner, told: Told | None = None, *, tasks: int | None = None) -> list[str]:
+    """The fields that some documents of a scan have, sorted, without the id. Reads every document.
+
+    Raises LimitExceededError for too many, and what the first piece that failed raised.
+    """
+    bodies = runner.run("fields", _Fields(scan), scan.items(tasks), told)
+    found = {name for body in bodies for name in msgspec.msgpack.decode(body, type=list[str])}
+    if len(found) > NAMES_MAX:
+        raise LimitExceededError(
+            f"a table with more than {NAMES_MAX:,} columns",
+            reason="the documents have so many different fields",
+            fix="name some of them",
+        )
+    return sorted(found - {"_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    scan: Scan
+
+    def __call__(self, body: bytes, /) -> Output:
+        """The fields of the documents of one piece."""
+        names: set[str] = set()
+        rows = 0
+        for portion in self.scan.portions(body, ["_id", DOCUMENT]):
+            for text in portion.documents():
+                names.update(json.decode_document(text, name="document"))
+            rows += portion.rows
+        return Output(msgspec.msgpack.encode(sorted(names)), rows)

@@ -16,7 +16,7 @@ from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.columns.scan import is_excluded
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.entries import ALL_ENTRIES, Range
-from wormdb.jobs.narrowing import NAN_KEY
+from wormdb.jobs.row_filter import NAN_KEY
 from wormdb.settings import KIB, MIB
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.sidecar import PageMap
-    from wormdb.jobs.narrowing import Narrowing
+    from wormdb.jobs.row_filter import Narrowing
     from wormdb.jobs.state import PinnedState
 
 __all__ = ["Share", "all_ranges", "shares"]

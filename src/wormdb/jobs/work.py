@@ -10,7 +10,9 @@ Pieces know nothing of each other, and doing one again gives the same, so a job 
 
 from __future__ import annotations
 
+import os
 import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -18,13 +20,27 @@ import msgspec
 
 from wormdb import errors
 from wormdb.errors import WormError
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.system.clock import Clock
 
-__all__ = ["Course", "Failure", "Item", "Output", "Result", "Runner", "Step", "Told", "Work", "attempt", "bodies_of"]
+__all__ = [
+    "Course",
+    "Failure",
+    "Item",
+    "LocalRunner",
+    "Output",
+    "Result",
+    "Runner",
+    "Step",
+    "Told",
+    "Work",
+    "attempt",
+    "bodies_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +199,30 @@ class Course:
             whole, done = len(self.items), self._done
         left = seconds * (whole - done) / done if done else None
         self.told(Step(self.job, self._done, len(self.items), self._size, self._rows, seconds, left))
+
+
+# --- pieces of work in this process ---
+
+
+class LocalRunner:
+    """Runs in threads: reading, unpacking and packing go side by side, Python code does not."""
+
+    def __init__(self, threads: int | None = None, *, clock: Clock | None = None) -> None:
+        """Without `threads` as many as there are cores."""
+        self._threads = threads or os.cpu_count() or 1
+        self._clock = clock or SystemClock()
+
+    def run(self, job: str, work: Work, items: Sequence[Item], told: Told | None = None) -> list[bytes]:
+        """What each item came to, in their order. All are tried; then the error of the first that failed is raised."""
+        course = Course(job, items, self._clock, told)
+        results = []
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="wormdb-job") as pool:
+            running = [pool.submit(attempt, work, number, item.body) for number, item in enumerate(items)]
+            try:
+                for future in as_completed(running):
+                    results.append(future.result())
+                    course.finished(results[-1].number, results[-1].rows)
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return bodies_of(job, items, results)

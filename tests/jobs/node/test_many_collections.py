@@ -8,7 +8,7 @@ import pytest
 
 from tests.jobs.node.rig import Rig, live
 from wormdb.jobs.node.pace import Pace
-from wormdb.jobs.node.watched import Watchlist
+from wormdb.jobs.node.watchlist import Watchlist
 from wormdb.storage.wrapped import WrappedStore
 
 if TYPE_CHECKING:

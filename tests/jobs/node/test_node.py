@@ -17,7 +17,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.jobs.node.node import Node
 from wormdb.jobs.node.pace import Load, Pace
-from wormdb.jobs.node.workload import turn_of, until_next_window, window_of
+from wormdb.jobs.node.rounds import turn_of, until_next_window, window_of
 from wormdb.settings import LOG_RETENTION_MS_MIN, Settings
 from wormdb.storage.meter import S3_STANDARD
 from wormdb.system.types import LogNumber

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.jobs.node.node import Node
-    from wormdb.jobs.node.workload import Round
+    from wormdb.jobs.node.rounds import Round
     from wormdb.storage.store import Store
 
 DAY = 86_400.0

@@ -130,9 +130,9 @@ def opened_pipeline(
 
     Raises InvalidRequestError for a collection that is not there, MissingExtraError if Spark is wanted and missing.
     """
-    from wormdb.jobs.local import LocalRunner
     from wormdb.jobs.pipeline import Pipeline
     from wormdb.jobs.place import Where
+    from wormdb.jobs.work import LocalRunner
 
     with open_database(url, options) as database:
         model = find_model(database, name)

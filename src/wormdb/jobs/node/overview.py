@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from wormdb.engine.log.peers import Peers
 from wormdb.jobs.node.pace import StoreClock
-from wormdb.jobs.node.workload import turn_of, window_of
+from wormdb.jobs.node.rounds import turn_of, window_of
 from wormdb.settings import NODE_WINDOW_MS
 from wormdb.system.clock import SystemClock
 

@@ -17,7 +17,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import ObjectId
 from wormdb.format.values import normalize
-from wormdb.jobs.narrowing import Narrowing, overlap
+from wormdb.jobs.row_filter import Narrowing, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

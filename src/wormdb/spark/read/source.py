@@ -13,9 +13,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from wormdb.errors import InvalidRequestError
-from wormdb.jobs.narrowing import Narrowing
 from wormdb.jobs.place import Where
-from wormdb.jobs.row_filter import RowFilter
+from wormdb.jobs.row_filter import Narrowing, RowFilter
 from wormdb.jobs.scan import share_portions, written_filter
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
-    from wormdb.jobs.node.workload import Round
+    from wormdb.jobs.node.rounds import Round
 
 __all__ = ["command"]
 

@@ -11,14 +11,14 @@ from zlib import crc32
 
 from wormdb.api.schema import PublishedSchema
 from wormdb.errors import ClosedError, WormError
-from wormdb.jobs.node.watched import Watchlist
+from wormdb.jobs.node.watchlist import Watchlist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.jobs.node.caretaker import Caretaker
     from wormdb.jobs.node.pace import Pace
-    from wormdb.jobs.node.watched import Watched
+    from wormdb.jobs.node.watchlist import Watched
     from wormdb.system.clock import Clock
 
 __all__ = ["Round", "Turns", "Workload", "turn_of", "until_next_window", "window_of"]
