@@ -150,13 +150,22 @@ def test_packages_are_imported_by_their_face() -> None:
 
 
 def offered() -> set[tuple[str, str, str]]:
-    """What all faces list: the package, to which other one ("" is all), the module."""
+    """What faces list, the test tools aside: the package, to which other one ("" is all), the module."""
     listed = set()
-    for name in MODULES:
+    for name in MODULES - {"wormdb.testing"}:
         face = importlib.import_module(name)
         lists = {"": getattr(face, "PUBLIC", ()), **getattr(face, "PUBLIC_TO", {})}
         listed |= {(name, to, module) for to, modules in lists.items() for module in modules}
     return listed
+
+
+def test_the_face_of_the_test_tools_names_all_of_them() -> None:
+    from wormdb import testing
+
+    shipped = {name.split(".")[2] for name in MODULES if name.startswith("wormdb.testing.")}
+    assert set(testing.PUBLIC) == shipped
+    past = [name for name in MODULES - {"wormdb.testing"} if "wormdb.testing" in " ".join(imported_modules(name))]
+    assert [name for name in past if not name.startswith("wormdb.testing.")] == []
 
 
 def test_no_module_is_a_junk_drawer() -> None:

@@ -1,1 +1,38 @@
-"""Bytes from values and back, with no I/O: one persisted kind a module."""
+"""Bytes from values and back, with no I/O: one persisted kind a module.
+
+Other packages import these modules only; `tests/test_tidy.py` holds it. Those of PUBLIC_TO serve one package.
+"""
+
+PUBLIC = {
+    "kinds": "the types of values, and which of them are equal",
+    "values": "values of Python as normalized values",
+    "json": "documents as extended JSON, and back",
+    "wrappers": "the extended forms: one object with a key that starts with $",
+    "bson_types": "names of BSON's types",
+    "path": "dotted paths, and what they meet in a document",
+    "key": "values as bytes that compare as MongoDB orders values",
+    "segment": "ids as names in keys of objects",
+    "frame": "the frame around stored bytes, with its checksum",
+    "entry": "one entry of the log",
+    "event": "events of an entry",
+    "root": "the root of a collection",
+    "block": "documents as Parquet: writing",
+    "blockread": "documents as Parquet: reading",
+    "blocklist": "pages that list blocks",
+    "columns": "typed columns of blocks",
+    "sidecar": "the map of a block's pages, beside it",
+    "membership": "filters that tell which keys are certainly absent",
+    "sample": "documents that planning looks at",
+    "field_statistics": "what an analysis found of fields",
+    "node": "nodes of an index tree",
+    "past": "versions of documents",
+    "blob": "keys of blobs, and references to them",
+    "heartbeat": "what a node says of itself",
+    "adopt_record": "how far an adoption is",
+}
+PUBLIC_TO = {
+    "bql": ("order",),
+    "engine": ("bulk", "project"),
+    "files": ("files_record",),
+    "maintenance": ("page",),
+}

@@ -1,6 +1,7 @@
 """wormdb on Apache Spark: `format("worm")` for reading and writing, and a session with the settings that matter.
 
 Needs the extra `wormdb[spark]` and Java 17; importing this package without pyspark raises MissingExtraError.
+Other packages of wormdb import the modules of PUBLIC only; `tests/test_tidy.py` holds it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ from wormdb.spark.session import session  # noqa: E402 - see above
 from wormdb.spark.write import WriteResult, write  # noqa: E402 - see above
 
 __all__ = ["WriteResult", "register", "session", "write"]
+
+PUBLIC = {
+    "jobs": "jobs over whole collections, done by Spark",
+    "needs": "what Spark needs on this machine",
+}
 
 
 if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt name for one of ours
