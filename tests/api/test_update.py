@@ -297,7 +297,7 @@ def test_replacements_that_are_none(things: Things) -> None:
             call({}, {"$set": {"n": 1}})
         with pytest.raises(InvalidRequestError, match="'x' is not the id 'a'"):
             call({"id": "a"}, {"_id": "x"})
-        with pytest.raises(InvalidRequestError, match="no mapping"):
+        with pytest.raises(InvalidRequestError, match="must be a mapping"):
             call({"id": "a"}, 5)  # type: ignore[call-overload, arg-type] # on purpose
 
 

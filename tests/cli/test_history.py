@@ -126,7 +126,7 @@ def test_ids_as_people_write_them(url: str, words: list[str], head: str) -> None
         (["notes", "1"], 2, "'1' is the id of 2 documents (write one of: notes '\"1\"'; notes %i1)"),
         (["Customer", "nix"], 1, "No history of Customer 'nix'"),
         (["nix"], 1, "no document of Customer, Invoice ever had this id"),
-        (["Invoice", "abc"], 2, "'abc' is no seq"),
+        (["Invoice", "abc"], 2, "'abc' is not a seq"),
         (["Costumer", "acme"], 2, "Customer"),
         (["Customer", "acme", "more"], 2, "too many words"),
         (["Customer", "acme", "--model", "Customer"], 2, "MODEL is given twice"),
