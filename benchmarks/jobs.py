@@ -237,7 +237,7 @@ def _memory(folder: str, url: str) -> list[Count]:
     target = f"{folder}/imported"
     wormdb.connect(target, schema=SCHEMA, apply=True).close()
     jobs = {
-        "import": ["pipeline", "import", str(lines), "--model", "Event", "--url", target],
+        "import": ["import", str(lines), "--model", "Event", "--url", target],
         "rebuild": ["table", "rebuild", "Event", "--url", url],
         "verify": ["verify", "Event", "--url", url],
     }

@@ -19,7 +19,7 @@ from wormdb import errors
 from wormdb import settings as limits
 from wormdb.api.adopt import AdoptOptions
 from wormdb.api.batch import Batch
-from wormdb.api.imports import ImportOptions
+from wormdb.api.imports.records import ImportOptions
 from wormdb.api.options import FindOptions
 from wormdb.api.records import Record
 from wormdb.cli.main import worm

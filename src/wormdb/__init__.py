@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from wormdb.api.files import ReadableFiles
     from wormdb.api.functions import FunctionDefinition
     from wormdb.api.history import HistoryEntry
-    from wormdb.api.imports import ImportResult, Rejection
+    from wormdb.api.imports.records import ImportResult, Rejection
     from wormdb.api.query import Query
     from wormdb.api.results import Results
     from wormdb.api.schema import ModelPlan, SchemaPlan
@@ -152,7 +152,7 @@ _LATER = {
     "FunctionDefinition": "wormdb.api.functions",
     "GcResult": "wormdb.maintenance.gc.report",
     "HistoryEntry": "wormdb.api.history",
-    "ImportResult": "wormdb.api.imports",
+    "ImportResult": "wormdb.api.imports.records",
     "IndexDescription": "wormdb.api.status",
     "IndexSummary": "wormdb.api.status",
     "Loss": "wormdb.maintenance.audit.report",
@@ -160,7 +160,7 @@ _LATER = {
     "ModelPlan": "wormdb.api.schema",
     "Query": "wormdb.api.query",
     "ReadableFiles": "wormdb.api.files",
-    "Rejection": "wormdb.api.imports",
+    "Rejection": "wormdb.api.imports.records",
     "Repair": "wormdb.maintenance.audit.report",
     "Results": "wormdb.api.results",
     "SchemaPlan": "wormdb.api.schema",

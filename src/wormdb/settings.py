@@ -268,9 +268,13 @@ CURSOR_MS_MAX: Final = 1_800_000
 RECORD_BYTES_MAX: Final = 2 * DOCUMENT_BYTES_MAX
 """One record of a file that is imported, as it is written there."""
 IMPORT_RECORDS: Final = 10_000
-"""Records that are imported in one batch; fewer if they are long."""
+"""Up to this number of records an import is one commit; more of them are a bulk job."""
 IMPORT_BYTES: Final = 4 * MIB
-"""Bytes of records at which such a batch is closed before."""
+"""Bytes of records up to which it is."""
+IMPORT_PORTION_BYTES: Final = 8 * MIB
+"""Bytes of documents that an import sorts at once."""
+IMPORT_BLOCK_BYTES: Final = 16 * MIB
+"""Bytes of documents at which an import closes a block: two are made at once, each of which takes three times that."""
 
 # --- services ---
 NODE_WINDOW_MS: Final = 5_000

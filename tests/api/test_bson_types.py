@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb import Collection, Document
-    from wormdb.api.imports import Rejection
+    from wormdb.api.imports.records import Rejection
 
     Things = Collection[Document]
 

@@ -1,7 +1,8 @@
-"""Imports: what goes in, what is set aside, and that a second run finishes the first."""
+"""Imports: what goes in, what is rejected, and that it happens as a whole or not at all; few records and many."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
-from wormdb.api import imports as importing
 from wormdb.api.database import Database
-from wormdb.api.imports import Importer, ImportResult
+from wormdb.api.imports import records as importing
+from wormdb.api.imports import rows as import_rows
+from wormdb.api.imports import run, stream
+from wormdb.api.imports.conflicts import Standing
 from wormdb.api.records import Record
+from wormdb.engine.bulk import task as bulk_task
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions
@@ -27,7 +31,7 @@ from wormdb.testing.sweep import SweepCase, sweep
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.api.imports import Rejection
+    from wormdb.api.imports.records import ImportResult, Rejection
     from wormdb.storage.store import Store
 
 SCHEMA: dict[str, Any] = {
@@ -47,15 +51,24 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "IMPORT_RECORDS", 3)
-
-
 @pytest.fixture
 def db() -> Iterator[Database]:
     with wormdb.connect("memory://", schema=SCHEMA) as database:
         yield database
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three records are many: they go as a bulk job, in portions of a document or two."""
+    treat_as_many(monkeypatch)
+
+
+def treat_as_many(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(stream, "IMPORT_RECORDS", 2)
+    patch.setattr(run, "IMPORT_PORTION_BYTES", 100)
+    patch.setattr(import_rows, "ROWS_AT_ONCE", 2)
+    patch.setattr(import_rows.Spool.__init__, "__defaults__", (2,))
+    patch.setattr(bulk_task, "PORTIONS_MAX", 3)
 
 
 def contents(database: Database, model: str) -> dict[Any, dict[str, Any]]:
@@ -106,31 +119,79 @@ rows = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=50)
-@given(st.lists(rows, max_size=4), st.lists(rows, max_size=9), st.sampled_from(importing.CONFLICT_RULES))
+@settings(max_examples=80)
+@given(
+    st.lists(rows, max_size=4),
+    st.lists(rows, max_size=9),
+    st.sampled_from(importing.CONFLICT_RULES),
+    st.booleans(),
+    st.booleans(),
+)
 def test_as_one_record_after_the_other(
-    before: list[dict[str, Any]], records: list[dict[str, Any]], rule: importing.ConflictRule
+    before: list[dict[str, Any]],
+    records: list[dict[str, Any]],
+    rule: importing.ConflictRule,
+    is_many: bool,
+    is_once: bool,
 ) -> None:
     if rule == "replace":
         # What is replaced together may trade unique values, which one after the other cannot.
         records = [{name: value for name, value in each.items() if name != "email"} for each in records]
     rejected: list[int] = []
     naive = Naive("error")
-    with wormdb.connect("memory://", schema=SCHEMA) as database:
+    with pytest.MonkeyPatch.context() as patch, wormdb.connect("memory://", schema=SCHEMA) as database:
         customers = database.model("Customer")
         customers.import_records(before)
+        if is_many:
+            treat_as_many(patch)
         for line, record in enumerate(before, 1):
             naive.take(line, record)
         naive.rule, naive.rejected = rule, []
         for line, record in enumerate(records, 1):
             naive.take(line, record)
         result = customers.import_records(
-            records, on_conflict=rule, rejected=lambda each: rejected.append(each.record.line)
+            iter(records) if is_once else records,
+            on_conflict=rule,
+            rejected=lambda each: rejected.append(each.record.line),
         )
         assert contents(database, "Customer") == naive.held
         counts(result)
-    assert sorted(rejected) == naive.rejected
+        assert database.verify(["Customer"])[0].is_sound
+    assert rejected == naive.rejected, "in their order"
     assert (result.read, result.line) == (len(records), len(records))
+
+
+@settings(max_examples=60)
+@given(st.lists(rows, max_size=4), st.lists(rows, max_size=8))
+def test_few_and_many_replace_the_same(before: list[dict[str, Any]], records: list[dict[str, Any]]) -> None:
+    """Values may be traded; a value that a document keeps is not taken, and of records the first one has it."""
+    found = []
+    for is_many in (False, True):
+        rejected: list[Rejection] = []
+        with pytest.MonkeyPatch.context() as patch, wormdb.connect("memory://", schema=SCHEMA) as database:
+            customers = database.model("Customer")
+            customers.import_records(before)
+            if is_many:
+                treat_as_many(patch)
+            result = customers.import_records(records, on_conflict="replace", rejected=rejected.append)
+            lines = [each.record.line for each in rejected]
+            found.append((contents(database, "Customer"), counts(result), lines))
+            emails = [each["email"] for each in found[-1][0].values() if "email" in each]
+            assert len(set(emails)) == len(emails)
+    assert found[0] == found[1]
+
+
+def test_values_are_traded_by_replacing(db: Database) -> None:
+    customers = db.model("Customer")
+    customers.import_records([{"id": "a", "email": "x"}, {"id": "b", "email": "y"}, {"id": "c", "email": "z"}])
+    rejected: list[Rejection] = []
+    result = customers.import_records(
+        [{"id": "a", "email": "y"}, {"id": "b", "email": "x"}, {"id": "d", "email": "z"}],
+        on_conflict="replace",
+        rejected=rejected.append,
+    )
+    assert counts(result) == {"replaced": 2, "rejected": 1}
+    assert [each.reason for each in rejected] == ["Unique constraint violation: email='z' already exists on entity 'c'"]
 
 
 # --- ids ---
@@ -178,6 +239,16 @@ def test_what_would_be_inserted_again_is_not_ignored(db: Database, model: str, o
     assert counts(db.model(model).import_records([{"n": 1}], **options)) == {"inserted": 1}
 
 
+def test_numbers_go_on_with_the_next(db: Database, many: None) -> None:
+    numbers = db.model("Number")
+    assert numbers.insert({"n": 0}).id == "0000000001"
+    result = numbers.import_records([{"n": n} for n in range(1, 6)] + [{"id": "40", "n": 6}, {"n": 7}])
+    assert counts(result) == {"inserted": 7}
+    ids = {each["n"]: int(each.id) for each in numbers.find_all()}
+    assert ids == dict(enumerate([1, 2, 3, 4, 5, 6, 40, 41]))
+    assert int(numbers.insert({"n": 8}).id) == 42
+
+
 def test_ids_that_nobody_makes(db: Database) -> None:
     rejected: list[Rejection] = []
     db.model("Customer").import_records([{"n": 1}], source=b"a", rejected=rejected.append)
@@ -196,19 +267,28 @@ def test_every_problem_of_a_record_is_told(db: Database) -> None:
     assert [problem.path for problem in wrong.problems] == ["n", "email"]
 
 
-def test_too_many_rejects_stop_it(db: Database) -> None:
+@pytest.mark.parametrize("is_many", [False, True])
+def test_too_many_rejects_stop_it(db: Database, monkeypatch: pytest.MonkeyPatch, is_many: bool) -> None:
+    if is_many:
+        treat_as_many(monkeypatch)
     records = [{"id": str(number), "n": "bad" if number % 2 else 1} for number in range(12)]
     customers = db.model("Customer")
+    told: list[Rejection] = []
+    result = customers.import_records(records, rejects_max=2, rejected=told.append)
+    assert (result.is_stopped, result.inserted, result.line, customers.count()) == (True, 0, 0, 0)
+    assert result.rejected == len(told) > 2
     result = customers.import_records(records, rejects_max=6)
     assert (result.rejected, result.inserted, result.is_stopped) == (6, 6, False)
-    told: list[int] = []
-    result = customers.import_records(
-        records, rejects_max=2, on_conflict="replace", told=lambda each: told.append(each.line)
-    )
-    assert (result.is_stopped, result.line) == (True, 3)
-    assert result.read < 12
-    assert told[0] == 3
     assert customers.import_records(records, rejects_max=0).is_stopped
+    assert not any(job.state == "open" for job in customers._access.present().jobs.known.values())
+
+
+def test_how_far_it_is_is_told(db: Database, many: None) -> None:
+    told: list[int] = []
+    db.model("Customer").import_records(
+        [{"id": str(number)} for number in range(7)], told=lambda each: told.append(each.read)
+    )
+    assert told == [2, 4, 6, 7]
 
 
 def test_cells_have_the_types_of_the_model(db: Database) -> None:
@@ -239,32 +319,65 @@ def test_what_cannot_be_imported_at_all(db: Database) -> None:
         db.model("Feed").import_records([])
 
 
-def test_requests_of_a_batch(db: Database) -> None:
-    """3 records a batch: of each batch 1 look at the log and 1 PUT."""
+def test_requests_of_few_records(db: Database) -> None:
+    """1 look at the log and 1 PUT."""
     customers = db.model("Customer")
     customers.import_records([{"id": "0"}])
     before = db.cost()
-    customers.import_records([{"id": str(number)} for number in range(1, 10)])
+    customers.import_records([{"id": str(number)} for number in range(1, 2_000)])
     spent = db.cost() - before
-    assert (spent.puts, spent.lists) == (3, 0)
-    assert spent.gets <= 6
+    assert (spent.gets, spent.puts, spent.lists) == (1, 1, 0)
+
+
+def test_requests_of_many_records_and_of_the_next_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are attached by one entry, and the log is brought forward: the next query reads nothing of the tail."""
+    monkeypatch.setattr(stream, "IMPORT_RECORDS", 100)
+    url = "memory://import-requests"
+    with wormdb.connect(url, schema=SCHEMA, apply=True) as db:
+        customers = db.model("Customer")
+        customers.insert({"id": "first"})
+        before = db.cost()
+        result = customers.import_records({"id": f"c{n:04}", "n": n, "email": f"e{n}"} for n in range(2_000))
+        spent = db.cost() - before
+        assert (counts(result), result.number > 0) == ({"inserted": 2_000}, True)
+        # 2 entries, and 2 objects of the block; forwarding: those of a merged block and of history, index and root.
+        assert (spent.lists, spent.puts) == (0, 13)
+        assert db.status(["Customer"])[0].lag_entries == 0
+    with wormdb.connect(url) as db:
+        customers, before = db.model("Customer"), db.cost()
+        assert [each.id for each in customers.find({"email": "e77"})] == ["c0077"]
+        assert (db.cost() - before).gets <= 8
+        assert customers.explain({"email": "e77"}).strategy == "index_lookup"
+
+
+def test_a_job_is_done_once(db: Database) -> None:
+    customers = db.model("Customer")
+    assert counts(customers.import_records([{"id": "a"}], job="monday")) == {"inserted": 1}
+    again = customers.import_records([{"id": "b"}], job="monday")
+    assert (again.is_repeated, again.read, customers.count()) == (True, 0, 1)
 
 
 # --- others who write, and faults ---
 
 
-def test_a_rival_makes_the_batch_look_again(monkeypatch: pytest.MonkeyPatch, db: Database) -> None:
+@pytest.mark.parametrize("is_many", [False, True])
+def test_a_rival_makes_it_look_again(monkeypatch: pytest.MonkeyPatch, db: Database, is_many: bool) -> None:
     customers = db.model("Customer")
-    plan = Importer._plan
     rivals = [{"id": "a", "n": 7}, {"id": "c", "n": 7}]
+    if is_many:
+        treat_as_many(monkeypatch)
 
-    def overtaken(self: Importer[Any], items: Any) -> Any:
-        made = plan(self, items)
-        if rivals:
-            customers.save(rivals.pop())
-        return made
+    def overtaken(real: Any) -> Any:
+        def also(*arguments: Any, **options: Any) -> Any:
+            made = real(*arguments, **options)
+            while rivals:
+                customers.save(rivals.pop())
+            return made
 
-    monkeypatch.setattr(Importer, "_plan", overtaken)
+        return also
+
+    monkeypatch.setattr(Standing, "claims", overtaken(Standing.claims))
+    monkeypatch.setattr(stream.Stream, "load", overtaken(stream.Stream.load))
     records = [{"id": name, "n": 1} for name in "abc"]
     assert counts(customers.import_records(records, on_conflict="ignore")) == {"inserted": 1, "ignored": 2}
     assert {name: each["n"] for name, each in contents(db, "Customer").items()} == {"a": 7, "b": 1, "c": 7}
@@ -272,6 +385,9 @@ def test_a_rival_makes_the_batch_look_again(monkeypatch: pytest.MonkeyPatch, db:
     assert counts(customers.import_records(records, on_conflict="replace")) == {"replaced": 2, "unchanged": 1}
     assert {each["n"] for each in contents(db, "Customer").values()} == {1}
     assert [entry.op for entry in customers.get_history("a")] == ["create", "update", "update"]
+
+
+_seeds = itertools.count(1)
 
 
 def opened(store: Store) -> Database:
@@ -284,12 +400,20 @@ def opened(store: Store) -> Database:
         schema=load_schema(SCHEMA),
         actor=None,
         clock=clock,
-        chance=SeededChance(1),
+        chance=SeededChance(next(_seeds)),
     )
 
 
-@pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE])
-def test_the_same_again_finishes_whatever_happened(fault: Fault) -> None:
+FAULTS = [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE]
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_all_or_nothing_and_the_same_again_finishes_it(
+    fault: Fault, is_many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_many:
+        treat_as_many(monkeypatch)
     records = [{"n": number} for number in range(5)]
 
     def make() -> Store:
@@ -298,14 +422,43 @@ def test_the_same_again_finishes_whatever_happened(fault: Fault) -> None:
         return store
 
     def load(store: Store) -> ImportResult:
-        return opened(store).model("Event").import_records(records, source=b"a", on_conflict="ignore")
+        return opened(store).model("Event").import_records(iter(records), source=b"a", on_conflict="ignore")
 
     def check(case: SweepCase[ImportResult]) -> None:
+        found = contents(opened(case.inner), "Event")
+        assert len(found) in (0, 5), case.label
         if case.fault is Fault.LANDS_LATE and not case.is_landed and case.is_fired:
             return
         result = load(case.inner)
         assert result.inserted + result.ignored == 5, case.label
+        database = opened(case.inner)
+        found = contents(database, "Event")
+        assert sorted(each["n"] for each in found.values()) == list(range(5)), case.label
+        assert database.verify(["Event"])[0].is_sound, case.label
+
+    assert sweep(make, load, check, faults=[fault]) > (20 if is_many else 5)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_job_by_name_goes_on_after_every_fault(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids are new in every run, so that only the name tells that it was done."""
+    treat_as_many(monkeypatch)
+    records = [{"n": number} for number in range(5)]
+
+    def make() -> Store:
+        store = MemoryStore(clock=ManualClock())
+        ensure_conditions(store, SeededChance(0))
+        return store
+
+    def load(store: Store) -> ImportResult:
+        return opened(store).model("Event").import_records(records, job="monday")
+
+    def check(case: SweepCase[ImportResult]) -> None:
+        assert len(contents(opened(case.inner), "Event")) in (0, 5), case.label
+        if case.fault is Fault.LANDS_LATE and not case.is_landed and case.is_fired:
+            return
+        load(case.inner)
         found = contents(opened(case.inner), "Event")
         assert sorted(each["n"] for each in found.values()) == list(range(5)), case.label
 
-    assert sweep(make, load, check, faults=[fault]) > 5
+    assert sweep(make, load, check, faults=[fault]) > 10

@@ -132,7 +132,7 @@ def test_every_job_has_a_rate_by_which_its_engine_is_chosen() -> None:
     found = {("table", name): group.get_command(context, name) for name in group.list_commands(context)}
     found |= {("worm", name): root.get_command(context, name) for name in root.list_commands(context)}
     takes = {name for (_, name), verb in found.items() if verb and any(each.name == "engine" for each in verb.params)}
-    assert set(engines.RATES) - {"import"} == takes
+    assert set(engines.RATES) == takes
 
 
 def test_older_names_work_and_say_so_for_one_release(shop: str) -> None:
@@ -191,19 +191,22 @@ def test_a_report_is_kept_and_inspect_shows_it(memory: str) -> None:
     assert json.loads(table(memory, *asked, "--json").text)["isSaved"] is True
 
 
-def test_an_import_writes_what_it_set_aside(memory: str, tmp_path: Path) -> None:
+def test_a_job_is_imported_once(memory: str, tmp_path: Path) -> None:
     fill(memory, 1)
-    (tmp_path / "x.ndjson").write_text('{"id": "n1", "name": "a"}\n{"id": "n2", "name": 7}\n')
-    rejects = tmp_path / "bad.ndjson"
-    asked = ["import", str(tmp_path / "x.ndjson"), "--model", "Customer", "--rejects", str(rejects), "--job", "j"]
-    done = worm("pipeline", *asked, "--url", memory)
-    assert (done.code, done.text) == (1, f"2 records: 1 inserted, 1 rejected, see {rejects}\n")
+    file, rejects = tmp_path / "x.ndjson", tmp_path / "bad.ndjson"
+    file.write_text('{"id": "n1", "name": "a"}\n{"id": "n2", "name": 7}\n')
+    asked = ["import", str(file), "--model", "Customer", "--rejects", str(rejects), "--job", "j", "--url", memory]
+    done = worm(*asked)
+    assert (done.code, done.text) == (1, f"{file}: 2 records, 1 inserted, 1 rejected, see {rejects}\n")
     told = json.loads(rejects.read_text())
     assert (told["line"], told["record"]) == (2, {"id": "n2", "name": 7})
     rejects.write_text(rejects.read_text().replace("7}", '"b"}'))
     mended = worm("import", str(rejects), "--from-rejects", "--model", "Customer", "--url", memory)
     assert "1 inserted" in mended.text
-    assert "was done before" in worm("pipeline", *asked, "--url", memory).text
+    again = worm(*asked)
+    assert (again.code, "was done before" in again.text) == (0, True)
+    old = worm("pipeline", *asked)
+    assert (old.data, old.errors) == (again.data, "worm: worm pipeline import is deprecated: use worm import\n")
 
 
 def test_changes_are_rows_of_files(shop: str, tmp_path: Path) -> None:
@@ -216,15 +219,13 @@ def test_changes_are_rows_of_files(shop: str, tmp_path: Path) -> None:
 def test_a_model_is_made_shown_and_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people.csv").write_text("email,name\na@x,Ada\nb@x,Bob\na@x,Eve\n")
-    asked = ["pipeline", "import", "people.csv", "--model", "Person", "--infer", "--id", "email", "--url", "db"]
+    asked = ["import", "people.csv", "--model", "Person", "--infer", "--id", "email", "--url", "db"]
     done = worm(*asked)
     assert done.code == 1
-    assert done.text == "3 records: 2 inserted, 1 rejected, see Person.rejects.ndjson\n"
+    assert done.text == "people.csv: 3 records, 2 inserted, 1 rejected, see people.csv.rejects.ndjson\n"
     assert '"name": {\n      "type": "string",\n      "required": true' in done.errors
     again = worm(*asked)
     assert (again.code, "there is such a model already" in again.errors) == (2, True)
     assert worm("table", "query", "Person", "--url", "db", "--count").text.strip() == "2"
-    nothing = worm("pipeline", "import", "--model", "Person", "--url", "db")
-    assert "name files, or --table NAME" in nothing.errors
-    strict = worm(*asked[:5], "--id", "email", "--strict", "--url", "db")
+    strict = worm(*asked[:4], "--id", "email", "--strict", "--url", "db")
     assert (strict.code, "3 records do not fit" in strict.errors) == (2, True)

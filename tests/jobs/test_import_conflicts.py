@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.jobs.rig import empty_place, pipeline
-from wormdb.errors import AlreadyExistsError, ConflictError
+from wormdb.errors import ConflictError
 from wormdb.format import json
 from wormdb.jobs import import_sources
 from wormdb.jobs.import_ import FileRecords
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wormdb import Database
-    from wormdb.jobs.import_load import Loaded, Loading
+    from wormdb.api.imports.load import LoadRules
+    from wormdb.api.imports.run import Loads
 
 SCHEMA: dict[str, Any] = {
     "schemaVersion": "1.0",
@@ -102,7 +103,7 @@ def test_reasons_and_rows_of_parquet_are_told(db: Database, tmp_path: Path) -> N
     assert [(each.line, each.reason) for each in done.rejected] == [
         (2, "the id 'a' exists already"),
         (3, "Unique constraint violation: email='a@x' already exists on entity 'a'"),
-        (4, "the id 'b' exists already"),
+        (4, "the id 'b' exists already: the record of line 1 has it"),
     ]
     assert json.parse(done.rejected[0].to_line().decode())["record"] == {"id": "a", "email": "d@x", "n": 2}
 
@@ -115,17 +116,18 @@ def test_a_value_that_an_index_cannot_take_is_set_aside(db: Database, tmp_path: 
 
 def test_a_unique_value_is_not_taken_by_replacing(db: Database, tmp_path: Path) -> None:
     db.model("Person").insert({"id": "a", "email": "a@x"})
-    (tmp_path / "x.csv").write_text("id,email\nb,a@x\n")
-    with pytest.raises(AlreadyExistsError, match="email='a@x' already exists"):
-        pipeline(db, "Person").import_files(FileRecords((str(tmp_path),), on_conflict="replace"))
+    (tmp_path / "x.csv").write_text("id,email\nb,a@x\nc,c@x\n")
+    done = pipeline(db, "Person").import_files(FileRecords((str(tmp_path),), on_conflict="replace"))
+    assert (done.inserted, [each.line for each in done.rejected]) == (1, [2])
+    assert done.rejected[0].reason == "Unique constraint violation: email='a@x' already exists on entity 'a'"
 
 
 def rival(patch: pytest.MonkeyPatch, write: Any) -> None:
     """Call `write` behind each reading of the files."""
     real = FilePieces.load
 
-    def load(own: Any, loading: Loading, losers: Any) -> list[Loaded]:
-        found = real(own, loading, losers)
+    def load(own: Any, rules: LoadRules, losers: Any) -> Loads:
+        found = real(own, rules, losers)
         write()
         return found
 

@@ -60,9 +60,9 @@ def jobs(spark: SparkSession, master: str, url: str, folder: Path) -> dict[str, 
         "compact": ["Order", "--yes"],
         "rebuild": ["Order"],
     }
-    found: dict[str, Any] = {"verbs": sorted(["import", *MOVED]), "codes": {}}
-    for name in ["import", *sorted(MOVED)]:
-        verb = MOVED.get(name, "pipeline import").split()
+    found: dict[str, Any] = {"verbs": sorted(MOVED), "codes": {}}
+    for name in ["import", *sorted(set(MOVED) - {"import"})]:
+        verb = MOVED[name].split()
         done = worm(*verb, *arguments[name], "--url", url, "--engine", "spark", "--master", master)
         found["codes"][name] = done.code if not done.code else f"{done.code}: {done.errors[-1_000:]}"
         if name == "import":

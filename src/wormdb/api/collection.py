@@ -15,7 +15,7 @@ from wormdb.api.blobs import BlobMethods
 from wormdb.api.feed import Change, Resume, changes_of, parse_resume
 from wormdb.api.find import QueryMethods
 from wormdb.api.history import CollectionHistory
-from wormdb.api.imports import Importer
+from wormdb.api.imports.records import import_records
 from wormdb.api.indexes import Indexes, read_index
 from wormdb.api.modify import ModifyMethods
 from wormdb.api.status import CollectionManifest
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wormdb.api.document import Author
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.history import HistoryEntry
-    from wormdb.api.imports import ImportOptions, ImportResult, Rejection
+    from wormdb.api.imports.records import ImportOptions, ImportResult, Rejection
     from wormdb.api.records import Record
     from wormdb.api.status import IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
     from wormdb.api.trash import TrashedDocument
@@ -306,13 +306,14 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         metadata: Metadata = None,
         **options: Unpack[ImportOptions],
     ) -> ImportResult:
-        """Save records of any number, in batches; `rejected` is given each that does not fit, and the others go in.
+        """Save records of any number by one entry of the log, or none; `rejected` is given each that does not fit.
 
-        Each batch happens or does not: after an error, all through the last line that `told` heard of is saved. For
-        each batch of 10,000 records or 4 MiB 1 GET, the look-up of its ids, and a commit. Raises InvalidRequestError
-        for options, and what a commit raises.
+        Up to 10,000 records of at most 4 MiB cost 1 GET, the look-up of their ids, and 1 PUT. More are a bulk job:
+        memory does not grow with them, blocks are written and attached by one entry, and the log is brought forward
+        unless the settings say manual. `rejected` hears at the end, `told` on the way. Raises InvalidRequestError for
+        options, ConflictError if others write the same documents again and again, and what a commit raises.
         """
-        return Importer(self._access, self._access.by(actor, metadata), rejected, options).run(records)
+        return import_records(self._access, self._access.by(actor, metadata), records, rejected, options)
 
     # --- functions ---
 

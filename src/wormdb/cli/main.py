@@ -35,7 +35,7 @@ VERBS = {
     "function": "Register, show and drop named filters of a collection.",
     "gc": "Remove what no process needs any more.",
     "history": "Show every change of a document: when, by whom, and which fields it changed.",
-    "import": "Read files into a collection: NDJSON, JSON or CSV.",
+    "import": "Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.",
     "index": "Make, show and drop the indexes of a collection.",
     "init": "Begin a project: write a schema with an example, and make the folder for data.",
     "layout": "Move oplog, snapshots and trash of readable files to other places.",

@@ -33,12 +33,15 @@ PUBLIC = {
     "tree.statistics": "what planning knows of an index",
 }
 PUBLIC_TO = {
-    "api": ("commit.blobs", "commit.define", "commit.resolve", "migrate"),
+    "api": (
+        *("blocks.memory", "bulk.attach", "bulk.columns", "bulk.rows", "bulk.task", "commit.blobs", "commit.define"),
+        *("commit.resolve", "index.unique", "migrate", "tree.extract"),
+    ),
     "cli": ("log.peers",),
     "files": ("blocks.write", "history.changes", "log.objects"),
     "jobs": (
-        *("bulk.columns", "bulk.rows", "bulk.task", "commit.pinned", "index.unique", "log.clock", "log.peers"),
-        *("forward.analysis", "forward.compact", "forward.rebuild", "forward.rewrite", "tree.extract"),
+        *("bulk.rows", "commit.pinned", "log.clock", "log.peers"),
+        *("forward.analysis", "forward.compact", "forward.rebuild", "forward.rewrite"),
     ),
     "maintenance": (
         *("blocks.fetch", "blocks.write", "history.changes", "history.fold", "index.advance", "index.shelf"),
@@ -46,5 +49,5 @@ PUBLIC_TO = {
         *("tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
     "query": ("forward.analysis", "index.shelf"),
-    "spark": ("bulk.columns", "bulk.rows", "bulk.task", "feed"),
+    "spark": ("blocks.memory", "bulk.columns", "bulk.rows", "bulk.task", "feed"),
 }

@@ -68,6 +68,10 @@ class JobSpec:
     """Asked at every commit of the job."""
     actor: str | None = None
     meta: bytes | None = None
+    portion_bytes: int | None = None
+    """Bytes of documents that a task sorts at once; None: BULK_PORTION_BYTES."""
+    block_bytes: int | None = None
+    """Blocks of documents are closed here, or where the collection says if that is before: two are made at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,8 @@ def open_job(ledger: Ledger, spec: JobSpec) -> BulkTarget | BulkOutcome:
         tombstone=spec.tombstone,
         started_ms=ledger.clock.now_ms(),
         opened=view.jobs.known[job].number,
+        portion_bytes=spec.portion_bytes,
+        block_bytes=spec.block_bytes,
     )
 
 

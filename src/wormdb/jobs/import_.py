@@ -1,57 +1,36 @@
-"""Import: records of files into a collection, as one bulk job that happens or does not.
+"""Import: records of files into a collection, all by one entry of the log or none.
 
-Each piece of work reads records, checks them, and writes blocks; one entry of the log attaches all of them. The same
-job id again goes on, and does nothing if the job was attached before. Records that do not fit, and those that stand
-against others, are told and not written.
+In this process files are read one after the other. On Spark each piece of work reads records, checks them, and writes
+blocks; one entry attaches all of them. The same job name again goes on, and does nothing if the job was attached
+before. Records that do not fit, and those that stand against others, are told and not written.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from wormdb.engine.load import BulkOutcome, abort, attach, open_job
-from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
-from wormdb.jobs.import_conflicts import losers_of, repeated
+from wormdb.api.imports.intake import RejectedRecord, Rejection, makes_ids
+from wormdb.api.imports.rows import some_rows
+from wormdb.api.imports.run import ImportRules, run_import
+from wormdb.api.imports.stream import Stream
 from wormdb.jobs.import_files import FilePieces
-from wormdb.jobs.import_intake import RejectedRecord
-from wormdb.jobs.import_load import Loading, documents_of
+from wormdb.jobs.import_read import Reading, read_files
 from wormdb.jobs.import_sources import pieces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wormdb.api.access import Access
-    from wormdb.engine.bulk.report import BulkTarget, ConflictRule
-    from wormdb.engine.load import JobSpec
-    from wormdb.jobs.import_conflicts import Losers, Suspect
-    from wormdb.jobs.import_load import Loaded
+    from wormdb.api.imports.rows import Rows
+    from wormdb.api.imports.run import ImportResult, Pieces
+    from wormdb.api.records import Record
+    from wormdb.engine.bulk.report import ConflictRule
     from wormdb.jobs.import_parts import FileForm
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
 
-__all__ = ["FileRecords", "ImportRules", "Imported", "Pieces", "RejectedRecord", "import_files", "import_pieces"]
-
-KIND: Final = "import"
-TRIES_MAX: Final = 5
-"""How often records are looked at anew because others wrote to the same documents meanwhile."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportRules:
-    """How records are imported, wherever they come from."""
-
-    id_field: str | None = None
-    """The field that is the id; without it `id` or `_id` is."""
-    on_conflict: ConflictRule = "error"
-    """What becomes of a record whose id exists, in the collection or before it: `error` sets it aside."""
-    job: str = ""
-    """The name of the job: with the same one again nothing is imported twice."""
-    actor: str | None = None
-    is_strict: bool = False
-    """Whether nothing is imported if any record is set aside."""
-    texts: tuple[tuple[str, str], ...] = ()
-    """What columns of text stand for, in a table: json or objectid."""
+__all__ = ["FileRecords", "ImportRules", "Imported", "RejectedRecord", "import_files", "import_pieces", "load_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +46,34 @@ class FileRecords:
     id_field: str | None = None
     """The field that is the id; without it `id` or `_id` is."""
     on_conflict: ConflictRule = "error"
-    """What becomes of a record whose id exists, in the collection or before it: `error` sets it aside."""
+    """What becomes of a record whose id exists, in the collection or before it: `error` rejects it."""
     job: str = ""
     """The name of the job: with the same one again nothing is imported twice."""
     actor: str | None = None
     is_strict: bool = False
-    """Whether nothing is imported if any record is set aside."""
+    """Whether nothing is imported if any record is rejected."""
+    reading: Reading = field(default_factory=Reading)
+    """What is done with each record before it is imported."""
+    rejects_max: int | None = None
+    """Nothing is imported if more records are rejected."""
+    needs_ids: bool = False
+    """Whether a record is rejected if a second run would give it another id."""
+    forwards: bool = False
+    """Whether the log is brought forward after it, so that the next query finds the documents in indexes."""
 
     @property
     def rules(self) -> ImportRules:
         """How they are imported."""
-        return ImportRules(self.id_field, self.on_conflict, self.job, self.actor, self.is_strict)
+        return ImportRules(
+            self.id_field,
+            self.on_conflict,
+            self.job,
+            self.actor,
+            self.is_strict,
+            rejects_max=self.rejects_max,
+            needs_ids=self.needs_ids,
+            forwards=self.forwards,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +81,7 @@ class Imported:
     """What an import did, all of it by log entry `number`."""
 
     job: str
+    """Empty if there were few records: one commit was enough then."""
     number: int
     read: int
     inserted: int
@@ -94,130 +91,79 @@ class Imported:
     is_repeated: bool
     """Whether the job was done before: then nothing was read, and nothing is counted."""
     rejected: tuple[RejectedRecord, ...] = ()
+    is_stopped: bool = False
+    """Whether too many records were rejected: then nothing was imported."""
+
+    @classmethod
+    def of(cls, result: ImportResult, rejected: tuple[RejectedRecord, ...]) -> Imported:
+        """No requests."""
+        return cls(
+            result.job,
+            result.number,
+            result.read,
+            result.inserted,
+            result.replaced,
+            result.unchanged + result.ignored,
+            result.is_repeated,
+            rejected,
+            result.is_stopped,
+        )
 
 
-class Pieces(Protocol):
-    """Records in pieces that can be read as often as it takes."""
+def import_files(where: Where, records: FileRecords, runner: Runner | None, told: Told | None = None) -> Imported:
+    """Import all records of some files by one entry of the log; those that are rejected are told in the result.
 
-    def load(self, loading: Loading, losers: Sequence[Losers]) -> list[Loaded]:
-        """`Loading.load` of each piece, with its losers, if there are any."""
-        ...
-
-    def keys(self, loading: Loading) -> list[bytes]:
-        """`Loading.keys` of each piece."""
-        ...
-
-    def suspects(self, loading: Loading, hashes: frozenset[int]) -> list[list[Suspect]]:
-        """`Loading.suspects` of each piece."""
-        ...
-
-
-def import_files(where: Where, records: FileRecords, runner: Runner, told: Told | None = None) -> Imported:
-    """Import all records of some files by one entry of the log; those that are set aside are told in the result.
-
-    Costs as `pieces_of`, 2 GETs and 1 PUT to open the job, what reading costs, and as `BulkTask` and `attach`; if
-    records stand against each other or against documents, reading and writing again. Raises LimitExceededError if too
-    many records are set aside, InvalidRequestError for any if it is strict, AlreadyExistsError for a unique value of
-    another document if documents are replaced, ConflictError for a job that was given up, and what the first piece that
-    failed raised.
+    Without a runner files are read in this process. Costs and raises as `load_files`.
     """
+    rejected: list[RejectedRecord] = []
+    result = load_files(where, records, runner, told, lambda each: rejected.append(RejectedRecord.of(each)))
+    return Imported.of(result, tuple(rejected))
+
+
+def load_files(
+    where: Where,
+    records: FileRecords,
+    runner: Runner | None,
+    told: Told | None,
+    rejected: Callable[[Rejection], None],
+    streams: Sequence[tuple[str, Iterable[Record]]] = (),
+) -> ImportResult:
+    """Import all records of some files; `rejected` is told of those that do not fit, at the end.
+
+    `streams` are records of other places, with their names, that can be read as often as it takes, in this process.
+
+    Costs as `pieces_of`, what reading costs, and as `run_import`. Raises what these do, LimitExceededError if workers
+    reject too many records, and what the first piece that failed raised.
+    """
+    access = where.access()
+    model = access.writer.model
 
     def pieces() -> Pieces:
-        found = pieces_of(records.sources, records.form, records.separator, runner, told)
-        return FilePieces(found, runner, told)
+        cutter = runner if records.reading.can_cut else None
+        found = []
+        if records.sources or not streams:
+            found = pieces_of(records.sources, records.form, records.separator, cutter, told, digests=makes_ids(model))
+        if runner is not None:
+            return FilePieces(where, found, records.reading, runner, told)
 
-    return import_pieces(where, records.rules, pieces)
+        def rows() -> Iterator[Rows]:
+            yield from read_files(found, model, records.reading, told)
+            for name, each in streams:
+                yield from some_rows(name, records.reading.records(each), None, records.reading.from_line)
+
+        stream = Stream(access, rows, records.rejects_max)
+        closing.callback(stream.close)
+        return stream
+
+    with ExitStack() as closing:
+        return run_import(access, access.by(records.actor, None), records.rules, pieces, rejected)
 
 
 def import_pieces(where: Where, rules: ImportRules, found: Callable[[], Pieces]) -> Imported:
-    """Import the records of pieces, which are found when the job is open. Costs and raises as `import_files`."""
+    """Import the records of pieces. Costs and raises as `run_import`."""
     access = where.access()
-    by = access.by(rules.actor, None)
-    spec = access.job_spec(rules.job, KIND, by, on_conflict=rules.on_conflict, overwrite=False)
-    pieces = None if rules.job else found()  # what is not there is no job, unless somebody asks for one by name
-    target = open_job(access.ledger, spec)
-    if isinstance(target, BulkOutcome):
-        return _told(target, ())
-    importing = _Importing(where, rules, replace(spec, job=target.job), access)
-    try:
-        return importing.run(target, pieces or found())
-    except WormError as error:
-        if not rules.job and not isinstance(error, OutcomeUnknownError):
-            abort(access.ledger, target.job, "the import failed")  # nobody knows its name to go on with it
-        raise
-
-
-def _told(outcome: BulkOutcome, loaded: Sequence[Loaded]) -> Imported:
-    if outcome.is_repeated:
-        return Imported(outcome.job, outcome.number, 0, 0, 0, 0, is_repeated=True)
-    read = sum(each.read for each in loaded)
-    rejected = tuple(record for each in loaded for record in each.rejected)
-    changing = outcome.inserted + outcome.replaced
-    return Imported(
-        outcome.job,
-        outcome.number,
-        read,
-        outcome.inserted,
-        outcome.replaced,
-        read - len(rejected) - changing,
-        is_repeated=False,
-        rejected=rejected,
+    rejected: list[RejectedRecord] = []
+    result = run_import(
+        access, access.by(rules.actor, None), rules, found, lambda each: rejected.append(RejectedRecord.of(each))
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Importing:
-    """One import on its way."""
-
-    where: Where
-    rules: ImportRules
-    spec: JobSpec
-    access: Access[Any]
-
-    def run(self, target: BulkTarget, pieces: Pieces) -> Imported:
-        losers: Sequence[Losers] = ()
-        conflict = ""
-        for tries in range(TRIES_MAX):
-            loading = Loading(self.where, target, self.rules.id_field, self.rules.texts, is_careful=tries > 0)
-            if tries:
-                losers = _losers(pieces, loading)
-            loaded = pieces.load(loading, losers)
-            conflict = next((each.conflict for each in loaded if each.conflict), "")
-            if not conflict:
-                self._check_strict(loaded)
-                try:
-                    return _told(self._attach(target, loaded), loaded)
-                except AlreadyExistsError as error:
-                    if self.rules.on_conflict == "replace":
-                        raise
-                    conflict = str(error)
-            # The records are looked at one by one, with the state as it is now.
-            again = open_job(self.access.ledger, self.spec)
-            if isinstance(again, BulkOutcome):
-                return _told(again, ())
-            target = again
-        raise ConflictError(
-            f"import into {self.where.name}",
-            reason=f"others wrote the same documents {TRIES_MAX} times in a row: {conflict}",
-            fix="run it again: nothing was imported",
-        )
-
-    def _attach(self, target: BulkTarget, loaded: Sequence[Loaded]) -> BulkOutcome:
-        reports = [each.report for each in loaded]
-        return attach(self.access.ledger, target, reports, documents_of(self.access, target, 0), self.spec)
-
-    def _check_strict(self, loaded: Sequence[Loaded]) -> None:
-        rejected = [record for each in loaded for record in each.rejected]
-        if self.rules.is_strict and rejected:
-            first = rejected[0]
-            raise InvalidRequestError(
-                f"import into {self.where.name}",
-                reason=f"{len(rejected):,} records do not fit; {first.file}, line {first.line:,}: {first.reason}",
-                fix="correct them, or let them be set aside; nothing was imported",
-            )
-
-
-def _losers(pieces: Pieces, loading: Loading) -> Sequence[Losers]:
-    """Of each piece, the records that others are preferred to."""
-    hashes = repeated(pieces.keys(loading))
-    return losers_of(pieces.suspects(loading, hashes)) if hashes else ()
+    return Imported.of(result, tuple(rejected))

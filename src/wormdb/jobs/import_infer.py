@@ -13,8 +13,8 @@ from wormdb.schema.infer import Inference
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from wormdb.api.imports.rows import Rows
     from wormdb.jobs.import_ import FileRecords
-    from wormdb.jobs.import_read import Rows
 
 __all__ = ["RECORDS_MAX", "Inferred", "infer_files", "infer_rows"]
 
@@ -44,7 +44,7 @@ def infer_files(records: FileRecords, folder: str) -> Inferred:
     inference = Inference(id_field=records.id_field)
     is_whole = True
     for piece in pieces:
-        is_whole &= _see(inference, rows_of(piece, None), most)
+        is_whole &= _see(inference, rows_of(piece, None, records.reading), most)
     return _told(inference, folder, is_whole=is_whole)
 
 

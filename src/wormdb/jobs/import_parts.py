@@ -29,6 +29,12 @@ class Part:
     """Lines before it, or rows of Parquet, if they are known."""
     columns: tuple[str, ...] | None = None
     """Of CSV, where the first line lies before."""
+    source: bytes | None = None
+    """A digest of the file, if ids are made of it."""
+    before: int = 0
+    """Records of the file before it, if ids are made of that."""
+    name: str = ""
+    """The file as its user named it; without it, folder and key."""
 
     @property
     def is_whole(self) -> bool:
@@ -57,5 +63,5 @@ class Piece:
         return f"{name}, {unit} {first.start:,} to {first.stop:,}"
 
     def file(self, part: Part) -> str:
-        """The file of a part, with its folder."""
-        return f"{self.folder.partition('?')[0].rstrip('/')}/{part.key}"
+        """The file of a part, as its user named it, or with its folder."""
+        return part.name or f"{self.folder.partition('?')[0].rstrip('/')}/{part.key}"

@@ -6,53 +6,67 @@ import gzip
 import io
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wormdb.api.records import Record, read_records
+from wormdb.api.imports.rows import Rows, some_rows
+from wormdb.api.records import Record, plain_cells, read_records
 from wormdb.errors import InvalidRequestError
+from wormdb.format import json
 from wormdb.format.segment import decode_segment
 from wormdb.jobs.import_lines import FileRange, read_lines
 from wormdb.jobs.import_parquet import read_batches
 from wormdb.jobs.import_parts import GZIP
 from wormdb.jobs.target import store_at
+from wormdb.jobs.work import Course, Item
 from wormdb.settings import MIB, RECORD_BYTES_MAX
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import BinaryIO
-
-    import pyarrow as pa
 
     from wormdb.api.records import Form
     from wormdb.jobs.import_parts import Part, Piece
+    from wormdb.jobs.work import Told
     from wormdb.schema.model import Model
 
-__all__ = ["Rows", "rows_of"]
+__all__ = ["Reading", "count_records", "read_files", "rows_of"]
 
-ROWS_AT_ONCE: Final = 1_000
+_BOM: Final = b"\xef\xbb\xbf"
 _FETCHED_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Some records of one file: one by one, or as columns."""
+class Reading:
+    """What is done with each record before it is imported. A value that can be sent."""
 
-    file: str
-    records: list[Record] = field(default_factory=list)
-    batch: pa.RecordBatch | None = None
-    first: int = 0
-    """Rows of the file before a batch."""
-    lines: int = 0
-    """Lines of the part that ends here; 0 if nobody has to know."""
+    is_csv_safe: bool = False
+    """Whether cells of CSV were written by `safe_cell`, which is taken back."""
+    is_rejects: bool = False
+    """Whether files are those of rejected records: what was corrected in them is imported."""
+    from_line: int = 0
+    """Records that begin before this line are passed over."""
+
+    @property
+    def can_cut(self) -> bool:
+        """Whether a file can be read in parts: lines of one are not known before all is read."""
+        return not self.from_line
+
+    def records(self, records: Iterable[Record]) -> Iterable[Record]:
+        """The records as they are imported. No requests."""
+        if self.is_rejects:
+            records = map(_corrected, records)
+        return map(plain_cells, records) if self.is_csv_safe else records
 
 
-def rows_of(piece: Piece, model: Model | None) -> Iterator[Rows]:
+def rows_of(piece: Piece, model: Model | None, reading: Reading | None = None) -> Iterator[Rows]:
     """All records of a piece, in order. 1 GET for each file and each 4 MiB of it, of Parquet for each MiB.
 
     Raises InvalidRequestError for a file that cannot be read at all; a record that cannot says so itself.
     """
+    reading = reading or Reading()
     entities = _entities(piece, model)
     for part in piece.parts:
         name = piece.file(part)
@@ -65,16 +79,49 @@ def rows_of(piece: Piece, model: Model | None) -> Iterator[Rows]:
             yield Rows(name, [next(entities)])
         elif part.form == "ndjson" and not part.is_whole:
             _, data = read_lines(piece.folder, part.key, part.start, part.stop, part.size)
-            yield from _some(name, read_records(io.BytesIO(data), "ndjson"))
+            for some in _some(name, part, read_records(io.BytesIO(data), "ndjson"), reading):
+                yield replace(some, is_placed=False)
             yield Rows(name, lines=data.count(b"\n"))
         else:
-            yield from _some(name, _streamed(piece.folder, part))
+            yield from _some(name, part, _streamed(piece.folder, part), reading)
 
 
-def _some(name: str, records: Iterable[Record]) -> Iterator[Rows]:
-    waiting = iter(records)
-    while some := list(islice(waiting, ROWS_AT_ONCE)):
-        yield Rows(name, some)
+def read_files(
+    pieces: Sequence[Piece], model: Model | None, reading: Reading, told: Told | None = None
+) -> Iterator[Rows]:
+    """All records of files, one after the other; `told` hears how far it is. Costs and raises as `rows_of`."""
+    items = [Item(piece.name, b"", piece.size) for piece in pieces]
+    course = Course("import", items, SystemClock(), told)
+    for number, piece in enumerate(pieces):
+        count = size = 0
+        for some in rows_of(piece, model, reading):
+            yield some
+            count, size = count + some.count, size + some.size
+            course.during(number, size, count)
+        course.finished(number, count)
+
+
+def count_records(piece: Piece) -> int:
+    """How many records a part of a file has. Costs as reading it."""
+    (part,) = piece.parts
+    if part.form == "ndjson":
+        _, data = read_lines(piece.folder, part.key, part.start, part.stop, part.size)
+        return sum(1 for line in data.split(b"\n") if line.removeprefix(_BOM).strip())
+    return sum(1 for _ in _streamed(piece.folder, part))
+
+
+def _some(name: str, part: Part, records: Iterable[Record], reading: Reading) -> Iterator[Rows]:
+    for some in some_rows(name, reading.records(records), part.source, reading.from_line):
+        yield replace(some, first=some.first + part.before) if part.before else some
+
+
+def _corrected(record: Record) -> Record:
+    """The record that a line of rejects holds, after people corrected it there."""
+    whole = record.values or {}
+    if isinstance(values := whole.get("record"), dict):
+        return replace(record, values=values, is_text=whole.get("form") == "csv")
+    problem, text = record.problem or "it has no record", record.text or json.encode(whole).decode()
+    return replace(record, values=None, problem=problem, text=text)
 
 
 def _streamed(folder: str, part: Part) -> Iterator[Record]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from wormdb.jobs.import_parts import FileForm
     from wormdb.jobs.work import Runner, Told
+    from wormdb.storage.store import ObjectInfo
 
 __all__ = ["pieces_of", "size_of"]
 
@@ -38,6 +41,8 @@ _BY_SUFFIX: Final[dict[str, FileForm]] = {
     ".parquet": "parquet",
 }
 _PEEK: Final = 64 * 1024
+_WITHOUT_DIGEST: Final = frozenset({"parquet", "entities"})
+"""Forms whose records have ids, or are taken by columns."""
 
 
 def pieces_of(
@@ -46,14 +51,18 @@ def pieces_of(
     separator: str | None,
     runner: Runner | None = None,
     told: Told | None = None,
+    *,
+    digests: bool = False,
 ) -> list[Piece]:
     """The pieces of files, and of all files in folders. 1 LIST for a folder, 1 HEAD for each file that is named.
 
+    With `digests` each file of text has one: of its content, in a bucket of its version.
+
     1 GET for each file whose form its name does not tell, and for each large one; of large Parquet what its footer
-    takes, and large CSV is read once by `runner` to find out where rows begin; without one it is not cut. Raises
+    takes, and large CSV is read once by `runner` to find out where rows begin; without one no text is cut. Raises
     InvalidRequestError for what cannot be read, NotFoundError for a file that is not there.
     """
-    found = [(folder, part) for source in sources for folder, part in _whole(source, form, separator)]
+    found = [(folder, part) for source in sources for folder, part in _whole(source, form, separator, digests)]
     if not found:
         raise InvalidRequestError("import", reason="there are no files", fix="name files, or a folder with some")
     return list(_gathered(_cut(found, runner, told)))
@@ -61,31 +70,42 @@ def pieces_of(
 
 def size_of(sources: Iterable[str]) -> int:
     """How many bytes there are to read. Costs and raises as listing them does."""
-    return sum(size for source in sources for _, _, size in _files(source))
+    return sum(info.size for source in sources for _, info in _files(source))
 
 
 # --- finding ---
 
 
-def _whole(source: str, form: FileForm | None, separator: str | None) -> Iterator[tuple[str, Part]]:
-    for folder, key, size in _files(source):
-        suffix = Path(key.removesuffix(".gz")).suffix.lower()
-        chosen = form or _BY_SUFFIX.get(suffix) or _looked(folder, key)
+def _whole(source: str, form: FileForm | None, separator: str | None, digests: bool) -> Iterator[tuple[str, Part]]:
+    named = "" if "://" in source or Path(source).is_dir() else source
+    for folder, info in _files(source):
+        suffix = Path(info.key.removesuffix(".gz")).suffix.lower()
+        chosen = form or _BY_SUFFIX.get(suffix) or _looked(folder, info.key)
         between = separator or ("\t" if suffix == ".tsv" else ",")
-        yield folder, Part(key, chosen, between, 0, size, size)
+        digest = _digest(folder, info) if digests and chosen not in _WITHOUT_DIGEST else None
+        yield folder, Part(info.key, chosen, between, 0, info.size, info.size, source=digest, name=named)
 
 
-def _files(source: str) -> Iterator[tuple[str, str, int]]:
-    """The folder, key and size of each file."""
+def _files(source: str) -> Iterator[tuple[str, ObjectInfo]]:
+    """The folder of each file, and what is known of it."""
     folder, key = _split(source)
     if key:
-        yield folder, key, store_at(folder).head(key).size
+        yield folder, store_at(folder).head(key)
         return
     for page in store_at(folder).list():
         for info in page.objects:
             # What begins with a dot or a line is another program's own: sentinels, indexes, marks of success.
             if info.size and not any(part.startswith((".", "_")) for part in info.key.split("/")):
-                yield folder, info.key, info.size
+                yield folder, info
+
+
+def _digest(folder: str, info: ObjectInfo) -> bytes:
+    """Of the content of a file; of one in a bucket, of its version: nothing is read for it."""
+    if "://" not in folder:
+        with Path(folder, info.key).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    version = info.version or store_at(folder).head(info.key).version
+    return hashlib.sha256(f"{info.key}\n{info.size}\n{version}".encode()).digest()
 
 
 def _split(source: str) -> tuple[str, str]:
@@ -137,10 +157,10 @@ def _cut(found: Sequence[tuple[str, Part]], runner: Runner | None, told: Told | 
             yield from ((folder, each) for each in parts_between(folder, part, chunks[place]))
         elif part.form == "parquet" and part.size > PIECE_BYTES:
             yield from ((folder, each) for each in parts_of_groups(folder, part, PIECE_BYTES))
-        elif part.form == "ndjson" and _is_large(folder, part):
+        elif part.form == "ndjson" and runner is not None and _is_large(folder, part):
             for start in range(0, part.size, PIECE_BYTES):
                 stop = min(start + PIECE_BYTES, part.size)
-                yield folder, Part(part.key, part.form, part.separator, start, stop, part.size)
+                yield folder, replace(part, start=start, stop=stop)
         else:
             yield folder, part
 

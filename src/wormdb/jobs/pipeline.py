@@ -61,7 +61,12 @@ class Pipeline:
 
     def import_files(self, records: FileRecords) -> Imported:
         """Records of files into the collection, all or none; costs and raises as `wormdb.jobs.import_.import_files`."""
-        return import_files(self.where, records, self.runner, self.told)
+        return import_files(self.where, records, self.import_runner, self.told)
+
+    @property
+    def import_runner(self) -> Runner | None:
+        """What reads files of an import in parts; None if this process reads them one after the other."""
+        return None if type(self.runner) is LocalRunner else self.runner
 
     def export_history(
         self, target: str, *, form: HistoryForm = "parquet", overwrite: bool = False, tasks: int | None = None

@@ -86,6 +86,8 @@ class Step:
     seconds: float
     seconds_left: float | None
     """None while nothing tells."""
+    whole: int = 0
+    """Stored bytes of all items; 0 if that is not known."""
 
 
 Told: TypeAlias = "Callable[[Step], None]"
@@ -180,6 +182,12 @@ class Course:
             self._rows += rows
             self._tell()
 
+    def during(self, number: int, size: int, rows: int) -> None:
+        """Some bytes and rows of an item are done."""
+        with self._lock:
+            most = self.items[number].size
+            self._tell(min(size, most), rows)
+
     def at(self, done: int) -> None:
         """So many are done, and nobody knows which: as much as so many have on average."""
         with self._lock:
@@ -190,15 +198,15 @@ class Course:
             self._rows = sum(item.rows for item in self.items) * done // len(self.items)
             self._tell()
 
-    def _tell(self) -> None:
+    def _tell(self, more_size: int = 0, more_rows: int = 0) -> None:
         if self.told is None:
             return
         seconds = self.clock.monotonic() - self._begun
-        whole, done = sum(item.size for item in self.items), self._size
-        if not whole:
-            whole, done = len(self.items), self._done
+        size, rows = self._size + more_size, self._rows + more_rows
+        total = sum(item.size for item in self.items)
+        whole, done = (total, size) if total else (len(self.items), self._done)
         left = seconds * (whole - done) / done if done else None
-        self.told(Step(self.job, self._done, len(self.items), self._size, self._rows, seconds, left))
+        self.told(Step(self.job, self._done, len(self.items), size, rows, seconds, left, total))
 
 
 # --- pieces of work in this process ---

@@ -7,13 +7,13 @@ task, an executor, the driver) leaves blocks that nobody names; who runs the sam
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from wormdb.engine.blocks.memory import plain_memory
 from wormdb.engine.bulk.columns import ColumnMaker, TaskChance, job_clock
 from wormdb.engine.bulk.report import BulkTarget, ConflictRule
 from wormdb.engine.bulk.rows import BatchWriter
@@ -100,7 +100,7 @@ class WormWriter(DataSourceArrowWriter):
         task = BulkTask(ledger, self.target, access.writer.at(clock, chance), number)
         maker = ColumnMaker(model, clock, chance)
         writer = BatchWriter(task, model=model, texts=dict(self.texts), maker=maker)
-        with _plain_memory():
+        with plain_memory():
             for batch in iterator:
                 writer.add(batch)
             return TaskMessage(writer.task.report())
@@ -120,19 +120,6 @@ class WormWriter(DataSourceArrowWriter):
         """Give up a job that nobody can run again; Spark also calls this after a commit that landed. 1 PUT."""
         if isinstance(self.target, BulkTarget) and not self.is_named:
             abort(self.where.access().ledger, self.target.job, "the Spark job failed")
-
-
-@contextmanager
-def _plain_memory() -> Iterator[None]:
-    """Let Arrow take its memory from the system's own allocator, which costs a task half as much time in the kernel."""
-    import pyarrow as pa
-
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(pa.system_memory_pool())
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(before)
 
 
 def task_number() -> int:

@@ -105,18 +105,18 @@ def test_a_table_is_imported_and_its_bad_rows_are_set_aside(
     monkeypatch.chdir(tmp_path)
     rows = spark.range(0, 6, 1, 2).selectExpr("concat('k', id % 5) as key", "if(id = 3, null, id) as n")
     rows.createOrReplaceTempView("rows")
-    asked = ["pipeline", "import", "--table", "rows", "--model", "Row", "--id", "key", "--url", "db"]
+    asked = ["import", "--table", "rows", "--model", "Row", "--id", "key", "--url", "db"]
     done = worm(*asked, "--infer", "--master", spark.conf.get("spark.master") or "")
-    assert done.text.startswith("6 records: 5 inserted, 1 rejected"), done.errors
+    assert done.text.startswith("rows: 6 records, 5 inserted, 1 rejected"), done.errors
     (line,) = (tmp_path / "Row.rejects.ndjson").read_text().splitlines()
     assert json.loads(line) == {
         "file": "part 2 of the frame",
         "line": 3,
-        "reason": "the id 'k0' exists already",
+        "reason": "the id 'k0' exists already: the record of line 1 of part 1 of the frame has it",
         "fix": "replace or ignore such records",
         "record": {"id": "k0", "n": 5},
     }
-    missing = worm("pipeline", "import", "--table", "none", "--model", "Row", "--url", "db", "--engine", "spark")
+    missing = worm("import", "--table", "none", "--model", "Row", "--url", "db", "--engine", "spark")
     assert (missing.code, "table none" in missing.errors) == (1, True)
     with wormdb.connect("db") as db:
         assert {found.id: found.get("n") for found in db.model("Row").find_all()} == {

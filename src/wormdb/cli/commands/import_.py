@@ -1,35 +1,35 @@
-"""worm import: files into a collection."""
+"""worm import: files into a collection, by one change."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wormdb.api.database import connect
-from wormdb.api.imports import CONFLICT_RULES, ImportResult
-from wormdb.api.records import FORMS, plain_cells
+from wormdb.api.imports.records import CONFLICT_RULES
 from wormdb.cli.input.document import ACTOR
+from wormdb.cli.input.engine import pipeline_at, with_engine
+from wormdb.cli.input.infer import apply_inferred
 from wormdb.cli.input.place import AS_JSON, URL, complete_models, find_collection
-from wormdb.cli.input.rejects import Rejects, mended
-from wormdb.cli.input.sources import open_source
-from wormdb.cli.show.progress import loading
+from wormdb.cli.input.rejects import Rejects
+from wormdb.cli.input.sources import is_stream, open_source
 from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
-from wormdb.errors import InvalidRequestError, WormError
-from wormdb.settings import MIB, Settings
+from wormdb.errors import InvalidRequestError
+from wormdb.jobs.import_parts import FORMS
 
 if TYPE_CHECKING:
-    from wormdb.api.collection import Collection
     from wormdb.api.database import Database
-    from wormdb.api.document import Document
-    from wormdb.api.imports import ImportOptions
+    from wormdb.api.imports.run import ImportResult
+    from wormdb.jobs.import_ import FileRecords
+    from wormdb.jobs.pipeline import Pipeline
+    from wormdb.jobs.place import Where
 
 __all__ = ["command"]
 
-# What is written is not read again.
-SETTINGS = Settings(cache_bytes=32 * MIB)
 COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
 
 
@@ -39,14 +39,21 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
     examples=(
         "worm import customers.csv --model Customer",
         "worm import *.ndjson.gz --model Invoice --on-conflict ignore",
+        "worm import exports/ --model Customer --job nightly-2026-02-24",
+        "worm import people.csv --model Person --infer --id email",
         "zcat events.gz | worm import - --model Event --format ndjson --max-errors 100",
         "worm import customers.csv.rejects.ndjson --from-rejects --model Customer",
+        "worm import s3://lake/events/ --model Event --master spark://head:7077",
+        "worm import old-bucket/customers --model Customer --format entities",
+        "worm import --table sales.orders --model Order",
     ),
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--table", metavar="NAME", help="A table of Spark instead of files.")
 @click.option("--model", "-m", required=True, shell_complete=complete_models, help="The model, or the folder.")
 @click.option("--create", "creates", is_flag=True, help="Make the collection, without a model, if it is not there.")
-@click.option("--id-field", metavar="FIELD", help="The field that is the id.  [default: id or _id]")
+@click.option("--infer", "infers", is_flag=True, help="Make the model of the records, show it, and apply it first.")
+@click.option("--id-field", "--id", metavar="FIELD", help="The field that is the id.  [default: id or _id]")
 @click.option(
     "--on-conflict",
     type=click.Choice(CONFLICT_RULES),
@@ -54,117 +61,187 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
     show_default=True,
     help="Of a record whose id exists, in the collection or before it in the files: reject it, replace, or ignore it.",
 )
+@click.option("--job", default="", metavar="NAME", help="With the same name again nothing is imported twice.")
+@click.option("--strict", "is_strict", is_flag=True, help="Import nothing if any record is rejected.")
 @click.option("--rejects", type=click.Path(dir_okay=False, path_type=Path), help="Where rejected records are written.")
 @click.option("--from-rejects", is_flag=True, help="The files are such: import what was corrected in them.")
 @click.option("--max-errors", type=click.IntRange(min=0), metavar="N", help="Allow N rejected records, stop at more.")
-@click.option("--format", "form", type=click.Choice(FORMS), help="How files are written.  [default: as they look]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    help="How files are written; entities have one document each.  [default: as they look]",
+)
 @click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: a comma; a tab in .tsv]")
 @click.option("--csv-safe", is_flag=True, help="CSV was exported with --csv-safe: take that back.")
 @click.option("--from-line", type=click.IntRange(min=1), metavar="N", help="Begin with the record on line N.")
+@click.option(
+    "--forward/--no-forward",
+    "forwards",
+    default=True,
+    help="Bring the log forward after a large import, so that the next query is fast.  [forward]",
+)
+@with_engine
 @ACTOR
 @URL
 @AS_JSON
-def command(files: tuple[str, ...], url: str, **options: Any) -> int:
-    """Read files into a collection: NDJSON, JSON or CSV.
+def command(files: tuple[str, ...], model: str, url: str, **options: Any) -> int:
+    """Read files into a collection by one change: NDJSON, JSON, CSV or Parquet; or a table of Spark.
 
-    FILE may be packed by gzip; - is standard input. Files of any size are read in batches, each of which happens or
-    does not. The model decides about types: cells of CSV are text, and become what it declares. Ids are given, or made
-    as the model says.
+    FILE is a file, a folder or a bucket with files, also packed by gzip; - is standard input. All records go in by one
+    entry of the log, or none; other writers go on meanwhile, and memory does not grow with the files. The model decides
+    about types: cells of CSV are text, and become what it declares. Ids are given, or made as the model says.
 
-    Records that do not fit are written to FILE.rejects.ndjson with line and reason, and the others go in; it exits with
-    1 then, unless --max-errors allows it. Whatever happens, the same command with --on-conflict ignore finishes the
-    work: ids that are made depend on the file and the place in it. Those of standard input and of the strategy seq do
-    not, so records without an id are refused there.
+    Records that do not fit, and those whose id or unique value another one has, are written to FILE.rejects.ndjson, of
+    folders to MODEL.rejects.ndjson, with file, line and reason, and the others go in; it exits with 1 then, unless
+    --max-errors allows it. A broken import imported nothing: run it again, with --job as often as you like. If it is
+    not known whether it was done, --on-conflict ignore leaves what is there: ids that are made depend on the file and
+    the place in it. Those of standard input, of tables and of the strategy seq do not, so that records without an id
+    are refused there.
     """
-    rejects = Rejects(options["rejects"])
-    rejects.check(files)
-    results: dict[str, ImportResult] = {}
+    _check(files, options)
+    rejects = Rejects(options["rejects"], files, f"{model.strip('/').replace('/', '-')}.rejects.ndjson")
+    rejects.check()
     try:
-        with connect(url, actor=options["actor"], settings=SETTINGS) as database:
-            collection = _collection(database, options["model"], creates=options["creates"])
-            for name in files:
-                results[name] = _import(collection, name, rejects, options, _left(results, options["max_errors"]))
-                if results[name].is_stopped:
-                    break
+        result = _imported(files, model, url, options, rejects)
+    except InvalidRequestError as error:
+        if rejects.written:
+            error.fix += f"{'; ' if error.fix else ''}see {rejects.shown}"
+        raise
     finally:
         rejects.close()
-    _print(collection, results, rejects, as_json=options["as_json"])
-    rejected = sum(result.rejected for result in results.values())
-    return 1 if rejected > (options["max_errors"] or 0) else 0
+    _print(files or (options["table"],), model, result, rejects, as_json=options["as_json"])
+    return 1 if result.rejected > (options["max_errors"] or 0) or result.is_stopped else 0
 
 
-def _left(results: dict[str, ImportResult], most: int | None) -> int | None:
-    return None if most is None else most - sum(result.rejected for result in results.values())
+def _check(files: tuple[str, ...], options: dict[str, Any]) -> None:
+    if bool(files) == (options["table"] is not None):
+        raise InvalidRequestError("worm import", reason="it needs records", fix="name files, or --table NAME")
+    streams = [name for name in files if is_stream(name)]
+    for wrong, reason in (("infers", "it is read twice"), ("spark", "workers cannot read it")):
+        if streams and (options["engine"] == wrong or options.get(wrong)):
+            fix = "write it to a file first, and import that"
+            raise InvalidRequestError(f"{streams[0]} cannot be imported like this", reason=reason, fix=fix)
+    for name in files:
+        if name not in streams and "://" not in name and not Path(name).exists():
+            raise InvalidRequestError(f"{name} cannot be read", reason="there is no such file or folder")
 
 
-def _import(
-    collection: Collection[Document], name: str, rejects: Rejects, options: dict[str, Any], rejects_max: int | None
+def _imported(files: tuple[str, ...], model: str, url: str, options: dict[str, Any], rejects: Rejects) -> ImportResult:
+    from wormdb.jobs.import_ import FileRecords
+    from wormdb.jobs.import_infer import infer_files
+    from wormdb.jobs.import_read import Reading
+    from wormdb.jobs.import_sources import size_of
+
+    if options["table"] is not None:
+        return _from_table(model, url, options, rejects)
+    records = FileRecords(
+        tuple(name for name in files if not is_stream(name)),
+        **{name: options[name] for name in ("form", "separator", "actor", "forwards")},
+        **_rules(options),
+        reading=Reading(options["csv_safe"], options["from_rejects"], options["from_line"] or 0),
+        needs_ids=options["on_conflict"] == "ignore" and not options["job"],
+    )
+    if options["infers"]:
+        apply_inferred(url, model, lambda folder: infer_files(records, folder))
+    where = _place(url, model, creates=options["creates"])
+    with pipeline_at(where, options, size_of(records.sources)) as pipeline:
+        return _load(pipeline, records, files, options, rejects)
+
+
+def _rules(options: dict[str, Any]) -> dict[str, Any]:
+    rules = {name: options[name] for name in ("id_field", "on_conflict", "job", "is_strict")}
+    return {**rules, "rejects_max": options["max_errors"]}
+
+
+def _load(
+    pipeline: Pipeline, records: FileRecords, files: tuple[str, ...], options: dict[str, Any], rejects: Rejects
 ) -> ImportResult:
-    with open_source(name, options["form"], options["separator"]) as source:
-        saved = ImportResult()
+    """Import files, and what can be read only once."""
+    from wormdb.api.imports.rows import Replay, Spool, pack_record, unpack_record
+    from wormdb.jobs.import_ import load_files
 
-        def tell(result: ImportResult) -> None:
-            saved.line = result.line
-
-        chosen: ImportOptions = {
-            "on_conflict": options["on_conflict"],
-            "id_field": options["id_field"],
-            "source": source.digest(),
-            "from_line": options["from_line"] or 0,
-            "rejects_max": rejects_max,
-            "told": tell,
-        }
-        records = mended(source.records()) if options["from_rejects"] else source.records()
-        if options["csv_safe"]:
-            records = map(plain_cells, records)
-        try:
-            return collection.import_records(
-                loading(records, "records", source.done),
-                rejected=lambda rejected: rejects.add(name, rejected),
-                **chosen,
-            )
-        except WormError as error:
-            if saved.line:
-                error.fix += f"{'; ' if error.fix else ''}{_saved(name, saved.line)}"
-            raise
-        except KeyboardInterrupt:
-            click.echo(_saved(name, saved.line), err=True)
-            raise
+    with ExitStack() as stack:
+        streams = []
+        for name in filter(is_stream, files):
+            source = stack.enter_context(open_source(name, _text_form(options["form"]), options["separator"]))
+            kept = Replay(source.records(), Spool(pack_record, unpack_record))
+            stack.callback(kept.close)
+            streams.append((name, kept))
+        return load_files(pipeline.where, records, pipeline.import_runner, pipeline.told, rejects.add, streams)
 
 
-def _saved(name: str, line: int) -> str:
-    return f"{name} is saved through line {line:,}"
+def _text_form(form: str | None) -> Any:
+    if form in ("parquet", "entities"):
+        raise InvalidRequestError(f"--format {form}", reason="standard input is text", fix="write it to a file first")
+    return form
 
 
-def _collection(database: Database, name: str, *, creates: bool) -> Collection[Document]:
+def _from_table(model: str, url: str, options: dict[str, Any], rejects: Rejects) -> ImportResult:
+    from wormdb.api.imports.run import ImportResult
+    from wormdb.jobs.import_ import ImportRules
+    from wormdb.spark.jobs import import_table, infer_table, spark_at
+
+    rules = ImportRules(**_rules(options), actor=options["actor"], forwards=options["forwards"])
+    with spark_at(options["master"] or "local[*]"):
+        if options["infers"]:
+            apply_inferred(url, model, lambda folder: infer_table(options["table"], folder, rules.id_field))
+        where = _place(url, model, creates=options["creates"])
+        with pipeline_at(where, {**options, "engine": "spark"}, 0) as pipeline:
+            done = import_table(pipeline.where, options["table"], rules)
+    for each in done.rejected:
+        rejects.add(each.rejected())
+    left = {"ignored" if rules.on_conflict == "ignore" else "unchanged": done.unchanged}
+    return ImportResult(
+        read=done.read,
+        inserted=done.inserted,
+        replaced=done.replaced,
+        rejected=len(done.rejected),
+        job=done.job,
+        number=done.number,
+        is_repeated=done.is_repeated,
+        is_stopped=done.is_stopped,
+        **left,
+    )
+
+
+def _place(url: str, name: str, *, creates: bool) -> Where:
     """The collection of a model, or at a folder, and then of the model whose path leads there."""
-    for model in {} if database.schema is None else database.schema.models.values():
-        outer = model.path.parse_folder(name.strip("/") + "/")
-        if outer:
-            return database.model(model.name, **outer)
+    from wormdb.jobs.place import Where
+
+    with connect(url) as database:
+        for model in {} if database.schema is None else database.schema.models.values():
+            outer = model.path.parse_folder(name.strip("/") + "/")
+            if outer:
+                return Where.named(url, model.name, outer=outer)
+        found = _folder(database, name, creates=creates)
+        is_model = database.schema is not None and found in database.schema.models
+        return Where.named(url, found if is_model else None, None if is_model else found)
+
+
+def _folder(database: Database, name: str, *, creates: bool) -> str:
+    """The name of a model, or the folder of a collection."""
     try:
-        return find_collection(database, name)
+        return find_collection(database, name).name
     except InvalidRequestError as error:
         if creates:
-            return database[name.rstrip("/")]
+            return name.rstrip("/")
         error.fix = f"{error.fix}; --create makes a collection without a model"
         raise
 
 
-def _print(
-    collection: Collection[Document], results: dict[str, ImportResult], rejects: Rejects, *, as_json: bool
-) -> None:
+def _print(names: tuple[str, ...], model: str, result: ImportResult, rejects: Rejects, *, as_json: bool) -> None:
     if as_json:
-        found = [
-            {**result.to_dict(), "file": name, "rejects": str(rejects.path_of(name)) if result.rejected else None}
-            for name, result in results.items()
-        ]
-        total = {count: sum(cast("int", each[count]) for each in found) for count in ("read", *COUNTS)}
-        print_json({"model": collection.name, "prefix": collection.prefix, **total, "files": found})
-        return
-    for name, result in results.items():
+        told = {name: {"rejected": count, "rejects": str(path)} for name, count, path in rejects.counts}
+        files = dict.fromkeys((*names, *told))
+        found = [{"file": name, **told.get(name, {"rejected": 0, "rejects": None})} for name in files]
+        print_json({"model": model, **result.to_dict(), "files": found})
+    elif result.is_repeated:
+        click.echo(f"job {result.job} was done before, by entry {result.number}: nothing was imported")
+    else:
+        what = names[0] if len(names) == 1 else f"{len(names):,} sources"
         counts = [f"{getattr(result, count):,} {count}" for count in COUNTS if getattr(result, count)]
-        line = f"{name}: {', '.join([counted(result.read, 'record', 'records'), *counts])}"
-        click.echo(line + (f", see {rejects.path_of(name)}" if result.rejected else ""))
-        if result.is_stopped:
-            click.echo(f"stopped: too many were rejected; {_saved(name, result.line)}", err=True)
+        line = f"{what}: {', '.join([counted(result.read, 'record', 'records'), *counts])}"
+        click.echo(line + (f", see {rejects.shown}" if rejects.written else ""))
+    if result.is_stopped:
+        click.echo("stopped: too many records were rejected; nothing was imported", err=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.jobs.pipeline import Pipeline
+    from wormdb.jobs.place import Where
     from wormdb.jobs.work import Step
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "TASKS",
     "auto_bytes",
     "opened_pipeline",
+    "pipeline_at",
     "told_steps",
     "wants_spark",
     "with_engine",
@@ -56,6 +58,8 @@ def told_steps(progress: bool | None) -> Iterator[Callable[[Step], None]]:
 
 
 def _part(step: Step) -> float | None:
+    if step.whole:
+        return step.size / step.whole
     return step.done / step.items if step.items else None
 
 
@@ -121,35 +125,41 @@ def with_engine(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def opened_pipeline(
-    name: str, url: str, options: Mapping[str, Any], *, size: int | None = None, creates: bool = False
-) -> Iterator[Pipeline]:
+def opened_pipeline(name: str, url: str, options: Mapping[str, Any]) -> Iterator[Pipeline]:
     """The jobs of a collection that is named as in other commands. 1 GET for the schema, for a folder 2 more.
-
-    `size` is what is read, if it is not the collection; with `creates` this need not be there yet.
 
     Raises InvalidRequestError for a collection that is not there, MissingExtraError if Spark is wanted and missing.
     """
-    from wormdb.jobs.pipeline import Pipeline
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import LocalRunner
 
     with open_database(url, options) as database:
         model = find_model(database, name)
-        is_new = creates and model is None
-        collection = database[name.rstrip("/")] if is_new else find_collection(database, name)
-        blocks = blocks_of(collection) if size is None else None
-    size = size or (0 if blocks is None else blocks.size_bytes)
+        collection = find_collection(database, name)
+        blocks = blocks_of(collection)
+    size = 0 if blocks is None else blocks.size_bytes
     folder = None if model is not None else collection.prefix.rstrip("/")
-    where = Where.named(url, None if model is None else model.name, folder)
+    with pipeline_at(Where.named(url, None if model is None else model.name, folder), options, size) as pipeline:
+        yield pipeline
+
+
+@contextmanager
+def pipeline_at(where: Where, options: Mapping[str, Any], size: int) -> Iterator[Pipeline]:
+    """The jobs of a collection, where options say and `size` bytes are sooner read. No requests.
+
+    Raises MissingExtraError if Spark is wanted and missing.
+    """
+    from wormdb.jobs.pipeline import Pipeline
+    from wormdb.jobs.work import LocalRunner
+
     with told_steps(options.get("progress")) as told:
         if not _is_spark(options["engine"], options.get("master"), size, _job()):
             yield Pipeline(where, LocalRunner(), told)
             return
         from wormdb.spark.jobs import pipeline, spark_at
 
+        outer = dict(where.outer)
         with spark_at(options.get("master") or LOCAL_MASTER) as spark:
-            yield pipeline(spark, url, where.model, collection=where.collection, told=told)
+            yield pipeline(spark, where.url, where.model, collection=where.collection, outer=outer, told=told)
 
 
 def wants_spark(collection: Collection[Document], options: Mapping[str, Any]) -> bool:

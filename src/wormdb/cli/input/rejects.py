@@ -1,83 +1,80 @@
-"""Records that were not imported, in a file of lines of JSON that people can read and mend."""
+"""Records that were not imported, in files of lines of JSON that people can read and correct."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from wormdb.api.imports.intake import RejectedRecord
 from wormdb.cli.input.sources import STDIN
 from wormdb.errors import InvalidRequestError
-from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Sequence
     from typing import BinaryIO
 
-    from wormdb.api.imports import Rejection
-    from wormdb.api.records import Record
+    from wormdb.api.imports.intake import Rejection
 
-__all__ = ["Rejects", "mended"]
+__all__ = ["Rejects"]
 
 
 class Rejects:
     """Where rejected records go: beside their file, or all to one. A file is made when the first one comes."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Without a path each file has its own: `<file>.rejects.ndjson`."""
+    def __init__(self, path: Path | None, names: Sequence[str], other: str) -> None:
+        """Without a path each file that is named has its own, `<file>.rejects.ndjson`; those of folders go to another.
+
+        No file is made yet.
+        """
         self._given = path
+        self._names = frozenset(name for name in names if "://" not in name and not Path(name).is_dir())
+        self._other = Path(other)
         self._open: dict[Path, BinaryIO] = {}
+        self._counts: dict[str, int] = {}
 
-    def path_of(self, name: str) -> Path:
-        """The file for what is rejected of a file."""
-        return self._given or Path(f"{'stdin' if name == STDIN else name}.rejects.ndjson")
+    @property
+    def written(self) -> list[Path]:
+        """The files that were written, in order."""
+        return list(self._open)
 
-    def check(self, names: Iterable[str]) -> None:
+    @property
+    def shown(self) -> str:
+        """The files that were written, for people."""
+        paths = list(map(str, self._open))
+        return ", ".join(paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+
+    @property
+    def counts(self) -> list[tuple[str, int, Path]]:
+        """How many records of each file were rejected, and where they are."""
+        return [(name, count, self._path_of(name)) for name, count in self._counts.items()]
+
+    def check(self) -> None:
         """Raise InvalidRequestError for a place where no file can be, or that is one of the files to read."""
-        names = tuple(names)
-        for name in names:
-            path = self.path_of(name)
+        for path in {self._path_of(name) for name in self._names} | {self._given or self._other}:
             if not path.parent.is_dir() or path.is_dir():
                 raise InvalidRequestError(f"{path} cannot be written", fix="name another file: --rejects FILE")
-            if any(other != STDIN and path.resolve() == Path(other).resolve() for other in names):
+            if any(other != STDIN and path.resolve() == Path(other).resolve() for other in self._names):
                 raise InvalidRequestError(f"{path} is read and written", fix="name another file: --rejects FILE")
 
-    def add(self, name: str, rejected: Rejection) -> None:
+    def add(self, rejected: Rejection) -> None:
         """Write one; the first of a file replaces what was there."""
-        path = self.path_of(name)
+        path = self._path_of(rejected.file)
         try:
             if path not in self._open:
                 self._open[path] = path.open("wb")
-            self._open[path].write(json.encode(_written(name, rejected)) + b"\n")
+            self._open[path].write(RejectedRecord.of(rejected).to_line())
         except OSError as error:
             reason = error.strerror or str(error)
             fix = "name another file: --rejects FILE"
             raise InvalidRequestError(f"{path} cannot be written", reason=reason, fix=fix) from error
+        self._counts[rejected.file] = self._counts.get(rejected.file, 0) + 1
 
     def close(self) -> None:
         """Close the files."""
         for file in self._open.values():
             file.close()
 
-
-def _written(name: str, rejected: Rejection) -> dict[str, Any]:
-    record = rejected.record
-    found: dict[str, Any] = {"file": name, "line": record.line, "reason": rejected.reason}
-    if rejected.fix:
-        found["fix"] = rejected.fix
-    if len(rejected.problems) > 1:
-        found["problems"] = [str(problem) for problem in rejected.problems]
-    if record.values is None:
-        return {**found, "text": record.text}
-    return {**found, **({"form": "csv"} if record.is_text else {}), "record": record.values}
-
-
-def mended(records: Iterable[Record]) -> Iterator[Record]:
-    """The records in a file of rejects, after people corrected them there."""
-    for each in records:
-        whole = each.values or {}
-        if isinstance(values := whole.get("record"), dict):
-            yield replace(each, values=values, is_text=whole.get("form") == "csv")
-        else:
-            problem, text = each.problem or "it has no record", each.text or json.encode(whole).decode()
-            yield replace(each, values=None, problem=problem, text=text)
+    def _path_of(self, name: str) -> Path:
+        if self._given is not None or name not in self._names:
+            return self._given or self._other
+        return Path(f"{'stdin' if name == STDIN else name}.rejects.ndjson")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import sys
 import zlib
@@ -22,12 +21,20 @@ if TYPE_CHECKING:
 
     from wormdb.api.records import Form, Record
 
-__all__ = ["STDIN", "Source", "open_source"]
+__all__ = ["STDIN", "Source", "is_stream", "open_source"]
 
 STDIN: Final = "-"
 _PEEK: Final = 64 * 1024
 _GZIP: Final = b"\x1f\x8b"
 _FORMS: Final[dict[str, Form]] = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".tsv": "csv"}
+
+
+def is_stream(name: str) -> bool:
+    """Whether a name is that of what can be read only once: standard input, or a pipe. No requests."""
+    if name == STDIN:
+        return True
+    path = Path(name)
+    return "://" not in name and path.exists() and not path.is_file() and not path.is_dir()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +50,6 @@ class Source:
     size: int | None
     """Bytes of the file; None if nobody knows."""
 
-    @property
-    def is_file(self) -> bool:
-        """Whether it can be read twice."""
-        return self.size is not None
-
     def records(self) -> Iterator[Record]:
         """Every record. Raises InvalidRequestError if the file cannot be read any further."""
         try:
@@ -58,16 +60,6 @@ class Source:
     def done(self) -> float | None:
         """How much of it is read, from 0 to 1; None if nobody knows."""
         return self.raw.tell() / self.size if self.size else None
-
-    def digest(self) -> bytes | None:
-        """A digest of the whole file, however it is named; None for what can be read only once."""
-        if not self.is_file:
-            return None
-        try:
-            with Path(self.name).open("rb") as file:
-                return hashlib.file_digest(file, "sha256").digest()
-        except OSError as error:
-            raise _unreadable(self.name, error) from error
 
 
 @contextmanager

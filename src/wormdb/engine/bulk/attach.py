@@ -366,7 +366,8 @@ class Attaching:
         return MergeResult([block for run in layers for block in run.entries])
 
     def _merger(self, definition: Definition) -> Merger:
-        return Merger(self.ledger.block_writer(definition.columns), self.target.on_conflict)
+        writer = self.ledger.block_writer(definition.columns)
+        return Merger(replace(writer, bytes_target=self.target.block_target(self.ledger)), self.target.on_conflict)
 
     def _with_deletions(self, base: View, blocks: list[BlockEntry], sample: Sample) -> tuple[list[BlockEntry], Sample]:
         """The blocks with a row for each document that goes."""

@@ -282,7 +282,8 @@ class _Piece:
 
     @property
     def size(self) -> int:
-        return 0 if self.block is None else self.block.length
+        """At least what its rows weigh when blocks are cut: their documents are packed in it."""
+        return 0 if self.block is None else self.block.length + ROW_BYTES * self.block.rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,14 @@ class BulkTarget:
     """When it was opened: ids that tasks make begin with it."""
     opened: int = 0
     """By which entry: a job of the same name that was opened later is another one."""
+    portion_bytes: int | None = None
+    """Bytes of documents that a task sorts at once; None: BULK_PORTION_BYTES."""
+    block_bytes: int | None = None
+    """Bytes of documents at which a block is closed, if the collection does not say less."""
+
+    def block_target(self, ledger: JobLedger) -> int:
+        """Where blocks of the job are closed. No requests."""
+        return min(ledger.block_target, self.block_bytes or ledger.block_target)
 
 
 class DocumentMaker(Protocol):
@@ -253,10 +261,11 @@ def pack_hashes(hashes: array[int]) -> bytes:
     if not hashes:
         return b""
     numbers = pa.Array.from_buffers(pa.uint64(), len(hashes), [None, pa.py_buffer(hashes)])
-    packed = array("Q")
-    packed.frombytes(numbers.take(pc.sort_indices(numbers)).buffers()[1].to_pybytes()[: 8 * len(hashes)])
-    if not _LITTLE:
-        packed.byteswap()
+    ordered: bytes = numbers.take(pc.sort_indices(numbers)).buffers()[1].slice(0, 8 * len(hashes)).to_pybytes()
+    if _LITTLE:
+        return ordered
+    packed = array("Q", ordered)
+    packed.byteswap()
     return packed.tobytes()
 
 

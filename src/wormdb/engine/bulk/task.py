@@ -104,6 +104,14 @@ class BulkTask:
             self._view = self.ledger.unpin(self.target.pinned)
         return self._view
 
+    @property
+    def _portion_max(self) -> int:
+        return self.target.portion_bytes or BULK_PORTION_BYTES
+
+    @property
+    def _block_target(self) -> int:
+        return self.target.block_target(self.ledger)
+
     def add(self, operations: Sequence[Operation]) -> None:
         """Take documents in. Now and then what has gathered is written: see `report` for what that costs.
 
@@ -122,7 +130,7 @@ class BulkTask:
             self._waiting.append(operation)
             self._size += len(operation.document)
         self._has_rows = True
-        if self._size >= BULK_PORTION_BYTES:
+        if self._size >= self._portion_max:
             self._flush()
 
     def add_columns(self, columns: DocumentTable) -> None:
@@ -133,7 +141,7 @@ class BulkTask:
             self._flush_columns()
         self._tables.append(columns)
         self._table_size += columns.table.column(DOCUMENT).nbytes
-        if self._table_size >= (self.ledger.block_target if columns.fresh else BULK_PORTION_BYTES):
+        if self._table_size >= (self._block_target if columns.fresh else self._portion_max):
             self._flush_columns(is_end=False)
 
     def report(self) -> bytes:
@@ -175,7 +183,7 @@ class BulkTask:
         )
 
     def _merger(self) -> Merger:
-        return Merger(self.ledger.block_writer(self.view.definition.columns), self.target.on_conflict)
+        return Merger(self._writer(), self.target.on_conflict)
 
     # --- one portion ---
 
@@ -200,7 +208,7 @@ class BulkTask:
         # Its columns stay in pieces: a copy of all documents would cost about as much as making them.
         table = pa.concat_tables([part.table for part in parts], promote_options="default")
         if parts[0].fresh and not is_end:
-            *_, (last, _) = cuts(table.column(DOCUMENT), self.ledger.block_target)
+            *_, (last, _) = cuts(table.column(DOCUMENT), self._block_target)
             if last:
                 rest, table = table.slice(last), table.slice(0, last)
                 self._tables, self._table_size = [DocumentTable(rest, fresh=True)], rest.column(DOCUMENT).nbytes
@@ -220,7 +228,7 @@ class BulkTask:
         """Rows that meet others are settled one by one."""
         self._waiting += inserts_of(table, fresh=fresh)
         self._size += table.column(DOCUMENT).nbytes
-        if self._size >= BULK_PORTION_BYTES:
+        if self._size >= self._portion_max:
             self._flush()
 
     def _write_columns(self, portion: ColumnPortion) -> None:
@@ -231,7 +239,7 @@ class BulkTask:
         self._sequence = max(self._sequence, portion.sequence())
         columns, writer = self.view.definition.columns, self._writer()
         now = None if self.view.definition.model is None else moment(self.target.started_ms)
-        self._portions.append([writer.put(b) for b in portion.blocks(columns, self.ledger.block_target, now)])
+        self._portions.append([writer.put(b) for b in portion.blocks(columns, self._block_target, now)])
         self._samples.append(portion.sample())
         if not portion.fresh:
             self._ids.extend(portion.hashes)
@@ -335,7 +343,7 @@ class BulkTask:
 
     def _writer(self) -> BlockWriter:
         columns = self.view.definition.columns
-        return BlockWriter(self.ledger.shelf, self.ledger.writer, self.ledger.block_target, columns)
+        return BlockWriter(self.ledger.shelf, self.ledger.writer, self._block_target, columns)
 
     def _digests(self, name: str, hashes: array[int]) -> Digests:
         packed = pack_hashes(hashes)

@@ -15,8 +15,9 @@ import msgspec
 
 from wormdb.engine.blocks.runs import RunBase, Runs, held_of
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.index.edit import TreeEdit, ValueColumns, chunks, sliced
+from wormdb.engine.index.edit import CHUNK_ENTRIES_MAX, TreeEdit, ValueColumns, chunks, sliced
 from wormdb.engine.index.shelf import IndexShelf, following_membership, following_statistics, is_whole, tree_of
+from wormdb.engine.index.sort import ChangeSorter
 from wormdb.engine.state.projection import Net, ProjectionResult
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
@@ -179,10 +180,13 @@ class _Projector:
         maker = self.shelf.maker(root, name, self.step.writer.new_name)
         edit = TreeEdit(tree_of(old), self.shelf.nodes(root, name), maker, self.step.writer)
         hashes, arrays = array("Q"), (False,) * len(status.index.fields)
-        for chunk in chain.from_iterable(chunks(status.index, slices) for slices in sources):
-            edit.apply(chunk.changes)
-            hashes.extend(chunk.hashes)
-            arrays = tuple(one or other for one, other in zip(arrays, chunk.arrays, strict=True))
+        with ChangeSorter() as sorter:
+            for chunk in chain.from_iterable(chunks(status.index, slices) for slices in sources):
+                sorter.add(chunk.changes)
+                hashes.extend(chunk.hashes)
+                arrays = tuple(one or other for one, other in zip(arrays, chunk.arrays, strict=True))
+            for changes in sorter.chunks(CHUNK_ENTRIES_MAX):
+                edit.apply(changes)
         membership = old.membership
         wanted = ready and membership is None and edit.tree.root is not None
         if status.index.unique and (wanted or (membership is not None and hashes)):

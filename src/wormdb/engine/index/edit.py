@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.nodes import NewNode, NodeMaker, NodeSource, Tree
     from wormdb.format.node import Child
 
-__all__ = ["SLICE_DOCUMENTS", "IndexChunk", "TreeEdit", "ValueColumns", "chunks", "sliced"]
+__all__ = ["CHUNK_ENTRIES_MAX", "SLICE_DOCUMENTS", "IndexChunk", "TreeEdit", "ValueColumns", "chunks", "sliced"]
 
-CHUNK_ENTRIES_MAX: Final = 1_000_000
-"""Entries that are changed at once, and documents that are looked at for it."""
+CHUNK_ENTRIES_MAX: Final = 50_000
+"""Entries that are sorted and changed at once, and documents that are looked at for it."""
 CHUNK_BYTES_MAX: Final = 64 * MIB
 """Of their keys and values: about a third of the memory they take."""
-UNWRITTEN_BYTES_MAX: Final = 128 * MIB
+UNWRITTEN_BYTES_MAX: Final = 32 * MIB
 """Of new nodes, packed, that wait in memory."""
 SLICE_DOCUMENTS: Final = 2_000
 

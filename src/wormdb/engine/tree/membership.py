@@ -38,6 +38,8 @@ __all__ = [
 SLOTS_PER_KEY_MIN: Final = 256
 GROWTH: Final = 4
 KEYS_MIN: Final = 1024
+MANY: Final = 10_000
+"""From so many keys on marks are sorted as a column."""
 RUN_MARKS_MAX: Final = 1 << 24
 """Marks in one run, so that it stays below SIDECAR_BYTES_MAX."""
 
@@ -106,13 +108,31 @@ class FilterChange:
 def build_filter_of(hashes: Sequence[int], maker: NodeMaker) -> FilterChange:
     """A filter over keys, given by their hashes in any order, with room for four times as many. No requests."""
     bits = (max(len(hashes), KEYS_MIN) * GROWTH * SLOTS_PER_KEY_MIN - 1).bit_length()
-    marks = sorted({number >> (HASH_BITS - bits) for number in hashes})
+    marks = _marks(hashes, bits)
     runs: tuple[_FilterRun, ...] = ()
     written: list[NewNode] = []
     for start in range(0, max(len(marks), 1), RUN_MARKS_MAX):
         run, new = _make(bits, array("Q", marks[start : start + RUN_MARKS_MAX]), runs, maker)
         runs, written = (*runs, run), [*written, new]
     return FilterChange(KeyFilter(bits, runs), tuple(written))
+
+
+def _marks(hashes: Sequence[int], bits: int) -> Sequence[int]:
+    """The marks of hashes, ascending, each once."""
+    if len(hashes) < MANY:
+        return sorted({number >> (HASH_BITS - bits) for number in hashes})
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # As numbers of Python they would take ten times the memory.
+    numbers = pa.Array.from_buffers(pa.uint64(), len(hashes), [None, pa.py_buffer(array("Q", hashes))])
+    marks = pc.shift_right(numbers, pa.scalar(HASH_BITS - bits, pa.uint64()))
+    marks = marks.take(pc.sort_indices(marks))
+    is_new = pc.not_equal(marks.slice(1), marks.slice(0, len(marks) - 1))
+    chosen = pa.concat_arrays([marks.slice(0, 1), marks.slice(1).filter(is_new)])
+    found = array("Q")
+    found.frombytes(chosen.buffers()[1].slice(0, 8 * len(chosen)))
+    return found
 
 
 def extend_filter_of(known: KeyFilter, hashes: Iterable[int], maker: NodeMaker) -> FilterChange:

@@ -10,12 +10,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from wormdb import errors
+from wormdb.api.imports.conflicts import Suspect
+from wormdb.api.imports.load import Loader
+from wormdb.api.imports.rows import Rows
 from wormdb.errors import NotFoundError, WormError
 from wormdb.jobs.import_ import ImportRules, import_pieces
-from wormdb.jobs.import_conflicts import Suspect
+from wormdb.jobs.import_files import Loaded, gathered, load_piece
 from wormdb.jobs.import_infer import infer_rows
-from wormdb.jobs.import_load import Loaded
-from wormdb.jobs.import_read import Rows
 from wormdb.jobs.place import Where
 from wormdb.jobs.work import Output, Result, attempt
 from wormdb.spark.register import store_variables
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
 
+    from wormdb.api.imports.conflicts import Losers
+    from wormdb.api.imports.load import LoadRules
+    from wormdb.api.imports.run import Loads
     from wormdb.jobs.import_ import Imported
-    from wormdb.jobs.import_conflicts import Losers
     from wormdb.jobs.import_infer import Inferred
-    from wormdb.jobs.import_load import Loading
 
 __all__ = ["import_frame", "import_table", "infer_table"]
 
@@ -86,7 +88,7 @@ def _imported(df: DataFrame, where: Where, rules: ImportRules | None) -> Importe
     texts = [(field.name, str(field.metadata[KIND_METADATA])) for field in df.schema if KIND_METADATA in field.metadata]
     chosen = rules or ImportRules()
     chosen = replace(chosen, texts=(*chosen.texts, *texts))
-    return import_pieces(where, chosen, lambda: _Frame(df))
+    return import_pieces(where, chosen, lambda: _Frame(df, where))
 
 
 @dataclass(slots=True)
@@ -94,22 +96,29 @@ class _Frame:
     """The partitions of a frame as pieces. Those that Spark leaves out, because they are empty, are none."""
 
     df: DataFrame
+    where: Where
 
-    def load(self, loading: Loading, losers: Sequence[Losers]) -> list[Loaded]:
-        known = dict(enumerate(losers))
+    def small(self) -> None:
+        """Workers are for much."""
+
+    def load(self, rules: LoadRules, losers: Sequence[Losers]) -> Loads:
+        known, where = dict(enumerate(losers)), self.where
 
         def load(number: int, rows: Iterator[Rows]) -> Output:
-            found = loading.load(number, rows, known.get(number, {}))
+            found = load_piece(where.access(), rules, number, rows, known.get(number, {}))
             return Output(msgspec.msgpack.encode(found), found.read)
 
-        return [msgspec.msgpack.decode(body, type=Loaded) for body in self._run(load) if body]
+        return gathered([msgspec.msgpack.decode(body, type=Loaded) for body in self._run(load) if body])
 
-    def keys(self, loading: Loading) -> list[bytes]:
-        return self._run(lambda number, rows: Output(loading.keys(number, rows)))
+    def keys(self, rules: LoadRules) -> list[bytes]:
+        where = self.where
+        return self._run(lambda number, rows: Output(Loader(where.access(), rules, number).keys(rows)))
 
-    def suspects(self, loading: Loading, hashes: frozenset[int]) -> list[list[Suspect]]:
+    def suspects(self, rules: LoadRules, hashes: frozenset[int]) -> list[list[Suspect]]:
+        where = self.where
+
         def find(number: int, rows: Iterator[Rows]) -> Output:
-            return Output(msgspec.msgpack.encode(loading.suspects(number, rows, hashes)))
+            return Output(msgspec.msgpack.encode(Loader(where.access(), rules, number).suspects(rows, hashes)))
 
         return [msgspec.msgpack.decode(body, type=list[Suspect]) if body else [] for body in self._run(find)]
 

@@ -1,0 +1,28 @@
+"""Where Arrow takes its memory from."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["plain_memory"]
+
+
+@contextmanager
+def plain_memory() -> Iterator[None]:
+    """Let Arrow take its memory from the system's own allocator, for as long as much is written.
+
+    It costs half as much time in the kernel, and what is freed is used again: Arrow's own pool keeps that of each
+    thread for itself.
+    """
+    import pyarrow as pa
+
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
