@@ -200,7 +200,15 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("at most {:,} victims", (limits.GC_VICTIMS_MAX,)),
     ],
     "docs/how-to/history.md": [("a document could hold, up to {}", (kib(limits.METADATA_BYTES_MAX),))],
-    "docs/how-to/import.md": [("in batches of {:,}, or {}", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES)))],
+    "docs/how-to/import.md": [
+        ("Up to {:,} records of at most {} are one commit", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),
+        ("after every {:,} records", (limits.IMPORT_RECORDS,)),
+        (
+            "newest {:,} jobs are remembered, and of up to {:,} for {}",
+            (limits.JOBS_REMEMBERED, limits.JOBS_REMEMBERED_MAX, _REMEMBERED),
+        ),
+        ("Files of more than {} are read by Spark", (mib(auto_bytes("import")),)),
+    ],
     "docs/how-to/jobs.md": [
         ("Up to {:,} different values are counted", (analyze.VALUES_MAX,)),
         ("a sample of {:,} documents", (analyze.SAMPLE_ROWS,)),
@@ -209,10 +217,6 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
             (field_statistics.TOP_MAX, field_statistics.BUCKETS),
         ),
         ("what was found, up to {} of it", (kib(limits.FIELD_STATISTICS_BYTES_MAX),)),
-        (
-            "newest {:,} jobs are remembered, and of up to {:,} for {}",
-            (limits.JOBS_REMEMBERED, limits.JOBS_REMEMBERED_MAX, _REMEMBERED),
-        ),
         ("in parts of about {}, side by side", (mib(PIECE_BYTES),)),
         ("from {} of work on", (seconds(limits.SPARK_AUTO_SECONDS),)),
         ("| aggregate | 200 | {} |", (mib(auto_bytes("aggregate")),)),
@@ -247,7 +251,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     ],
     "docs/how-to/verify.md": [("the root that it knows for up to {}", (_ROOT,))],
     "docs/reference/api.md": [
-        ("each batch of {:,} records or {}", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),
+        ("Up to {:,} records of at most {} cost", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),
         ("is written meanwhile; for {}.", (_CURSOR,)),
         ("SnapshotTooOldError {} after the cursor", (_CURSOR,)),
         ("It can be read for {} from", (_CURSOR,)),
