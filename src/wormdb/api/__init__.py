@@ -14,7 +14,9 @@ PUBLIC = {
     "files": "readable files: status, on, off, sync, migrate",
     "functions": "named filters",
     "history": "versions, snapshots and moments of the past",
-    "imports": "records into a collection, in batches",
+    "imports.records": "records of a caller's program into a collection, by one entry",
+    "imports.intake": "records that become documents, and those that are rejected",
+    "imports.rows": "records on their way, some at a time, and again",
     "options": "filters and options of a query, checked",
     "query": "queries that are built step by step",
     "records": "records of NDJSON, JSON and CSV",
@@ -26,6 +28,6 @@ PUBLIC = {
 }
 PUBLIC_TO = {
     "cli": ("adopt",),
-    "jobs": ("access", "write"),
-    "spark": ("access", "write"),
+    "jobs": ("access", "imports.conflicts", "imports.load", "imports.run", "imports.stream"),
+    "spark": ("access", "imports.conflicts", "imports.load", "imports.run", "write"),
 }

@@ -23,7 +23,7 @@ from wormdb.jobs.import_parts import FORMS
 
 if TYPE_CHECKING:
     from wormdb.api.database import Database
-    from wormdb.api.imports.run import ImportResult
+    from wormdb.api.imports.records import ImportResult
     from wormdb.jobs.import_ import FileRecords
     from wormdb.jobs.pipeline import Pipeline
     from wormdb.jobs.place import Where
@@ -178,7 +178,7 @@ def _text_form(form: str | None) -> Any:
 
 
 def _from_table(model: str, url: str, options: dict[str, Any], rejects: Rejects) -> ImportResult:
-    from wormdb.api.imports.run import ImportResult
+    from wormdb.api.imports.records import ImportResult
     from wormdb.jobs.import_ import ImportRules
     from wormdb.spark.jobs import import_table, infer_table, spark_at
 
