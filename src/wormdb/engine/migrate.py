@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.merge import Merger
 from wormdb.engine.commit.define import duplicates
-from wormdb.engine.commit.operations import Pending
+from wormdb.engine.commit.operations import OvertakenError, Pending
 from wormdb.engine.commit.resolve import commit_for_sure
 from wormdb.engine.load import JobSpec, abort, job_id, open_job
 from wormdb.engine.state.definition import Definition, settled
@@ -51,10 +51,6 @@ TRIES_MAX: Final = 100
 
 Migrate = Callable[[dict[str, Any]], Mapping[str, Any]]
 """Makes of a document of before what it is after: both have their `id`, which stays."""
-
-
-class _OvertakenError(ConflictError):
-    """Others wrote since the draft was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +152,7 @@ class ModelMigration:
                 committed = commit_for_sure(ledger.commit, ledger.settle, pending)
                 if committed is not None:
                     return committed
-            except _OvertakenError as error:
+            except OvertakenError as error:
                 log.info("%s: %s", ledger.collection, error)
                 draft = self._caught_up(ledger, draft)
         raise ConflictError(
@@ -215,11 +211,11 @@ class _MigrationGuard:
     def check(self, view: View) -> None:
         self.migration.check_definition(view, self.draft.view)
         if view.base_number > self.draft.view.number:
-            raise _OvertakenError("a migration", reason="the log was brought forward")
+            raise OvertakenError("a migration", reason="the log was brought forward")
         for entry in view.overlay.entries(view.number):
             attaches = any(isinstance(event, JobAttached) for event in entry.events)
             if entry.number > self.draft.view.number and (attaches or any(batch.changes for batch in entry.batches)):
-                raise _OvertakenError("a migration", reason=f"entry {entry.number} changed documents")
+                raise OvertakenError("a migration", reason=f"entry {entry.number} changed documents")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.merge import Merger, MergeResult
 from wormdb.engine.bulk.report import unpack_hashes
 from wormdb.engine.bulk.task import digests_key, join_samples, replacing, violation
+from wormdb.engine.commit.operations import OvertakenError
 from wormdb.engine.commit.validate import trashed
 from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.state.view import id_key
@@ -208,10 +209,6 @@ def clash(
     )
 
 
-class _OvertakenError(ConflictError):
-    """What was made must be checked again."""
-
-
 @dataclass(frozen=True, slots=True)
 class JobDraft:
     """What is to be attached, right for the state of `view`."""
@@ -334,7 +331,7 @@ class Attaching:
 
     def is_overtaken(self, error: ConflictError) -> bool:
         """Whether an error of the commit says that the draft must catch up."""
-        return isinstance(error, _OvertakenError)
+        return isinstance(error, OvertakenError)
 
     # --- parts ---
 
@@ -552,4 +549,4 @@ def _shown(changed: tuple[bytes, bytes | None]) -> str:
 
 
 def _overtaken(reason: str) -> NoReturn:
-    raise _OvertakenError("a bulk job", reason=reason)
+    raise OvertakenError("a bulk job", reason=reason)

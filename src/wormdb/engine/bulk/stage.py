@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.engine.bulk.inserts import check_inserts, sampled
-from wormdb.engine.commit.operations import Guards, Pending
+from wormdb.engine.commit.operations import Guards, OvertakenError, Pending
 from wormdb.engine.commit.resolve import opening
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.index.unique import UniqueOwners
@@ -48,10 +48,6 @@ log = logging.getLogger(__name__)
 
 CHECKS_MAX = 8
 """How often a batch is checked again because others changed the same collection."""
-
-
-class _OvertakenError(ConflictError):
-    """What was staged must be checked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +140,7 @@ class Stager:
                         pending, operations=(), events=events, guard=Guards.of(_StagedGuard(checked), pending.guard)
                     )
                 )
-            except _OvertakenError as error:
+            except OvertakenError as error:
                 log.info("%s: a staged batch is checked again: %s", self.ledger.collection, error.reason)
                 checked = self._caught_up(checked)
                 continue
@@ -170,7 +166,7 @@ class Stager:
         try:
             for entry in entries:
                 _check_entry(entry, checked)
-        except _OvertakenError:
+        except OvertakenError:
             return None
         return replace(checked, view=view)
 
@@ -253,4 +249,4 @@ def _check_entry(entry: Entry, checked: _StagedBatch) -> None:
 
 
 def _overtaken(reason: str) -> None:
-    raise _OvertakenError("a staged batch", reason=reason)
+    raise OvertakenError("a staged batch", reason=reason)

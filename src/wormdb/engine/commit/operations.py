@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from wormdb.errors import ConflictError
 from wormdb.format import json
 from wormdb.format.event import JobAttached, SchemaChanged
 
@@ -24,6 +25,7 @@ __all__ = [
     "Insert",
     "InsertNext",
     "Operation",
+    "OvertakenError",
     "Pending",
     "Purge",
     "ReadVersion",
@@ -137,6 +139,10 @@ def mapped_operation(operation: IdentifiedOperation, upgrades: Upgrades, begun: 
     if isinstance(operation, Insert):
         return Insert(operation.id, document, operation.fresh)
     return replace(operation, document=document)
+
+
+class OvertakenError(ConflictError):
+    """Raised by a guard: what was prepared against an older state must be checked again."""
 
 
 class Guard(Protocol):
