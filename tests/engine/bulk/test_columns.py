@@ -166,5 +166,5 @@ def test_a_type_that_an_index_of_the_model_names_is_checked(value: int, *, fits:
         report, is_made = loaded(batch, model, by_column=True)
         assert (report.read, is_made) == (3, False)
     else:
-        with pytest.raises(InvalidRequestError, match=f"{value} is no int32"):
+        with pytest.raises(InvalidRequestError, match=f"{value} is not of the type int32"):
             loaded(batch, model, by_column=True)

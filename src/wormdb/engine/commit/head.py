@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Probe
     from wormdb.system.types import StoreTime
 
-__all__ = ["Ahead", "Head", "Loader", "Point", "is_recent"]
+__all__ = ["Ahead", "BaseLoader", "Head", "Point", "is_recent"]
 
 Ahead = tuple[LogNumber, "Iterator[Probe]"]
 """A log number, and the answer about the slot after it."""
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 REOPENS_MAX = 8
 
 
-class Loader(Protocol):
+class BaseLoader(Protocol):
     """Makes bases from what a root or an entry names, without requests until they are used."""
 
     @property
@@ -96,7 +96,7 @@ class Head:
     """The newest known state. Thread-safe; a caller that needs two facts of one state holds `lock`."""
 
     def __init__(
-        self, log: Log, register: Register, misc: MiscClock, load: Loader, on_news: Callable[[Entry], object]
+        self, log: Log, register: Register, misc: MiscClock, load: BaseLoader, on_news: Callable[[Entry], object]
     ) -> None:
         """Knows nothing yet; `load` makes bases, without requests until they are used.
 

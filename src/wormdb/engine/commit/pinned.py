@@ -24,7 +24,7 @@ from wormdb.settings import MIB
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.engine.commit.head import Loader
+    from wormdb.engine.commit.head import BaseLoader
     from wormdb.engine.log.entries import Log
     from wormdb.engine.log.root import Register
     from wormdb.format.entry import Entry
@@ -66,7 +66,7 @@ def pin(view: View, collection: str) -> PinnedView:
     )
 
 
-def unpin(pinned: PinnedView, load: Loader, log: Log, register: Register) -> View:
+def unpin(pinned: PinnedView, load: BaseLoader, log: Log, register: Register) -> View:
     """The view that was pinned. No requests, or those of `Log.between` for the entries after the root.
 
     Raises SnapshotTooOldError if such an entry is gone.

@@ -39,7 +39,7 @@ SLOTS_PER_KEY_MIN: Final = 256
 GROWTH: Final = 4
 KEYS_MIN: Final = 1024
 MANY: Final = 10_000
-"""From so many keys on marks are sorted as a column."""
+"""Marks of at least this many keys are sorted as a column."""
 RUN_MARKS_MAX: Final = 1 << 24
 """Marks in one run, so that it stays below SIDECAR_BYTES_MAX."""
 
