@@ -190,7 +190,7 @@ def test_what_cannot_be_an_id_is_refused(value: Any) -> None:
     ("value", "reason"),
     [
         ("", "it is empty"),
-        ("a\ud800", "it is no text: it holds half of a surrogate pair"),
+        ("a\ud800", "it is not valid Unicode: it holds half of a surrogate pair"),
         (math.nan, "it is not finite"),
         (Decimal128("NaN"), "it is not finite"),
         (2**63, "it is over 64 bits"),

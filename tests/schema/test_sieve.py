@@ -198,7 +198,7 @@ ODD: list[Any] = [
     datetime(2020, 1, 1),  # noqa: DTZ001 - taken as UTC
     datetime(2020, 1, 1, 1, 2, 3, 456789, tzinfo=timezone(timedelta(hours=5))),
     datetime.max.replace(tzinfo=timezone(timedelta(hours=-5))),
-    datetime(2020, 1, 1, 1, 2, 3),  # noqa: DTZ001 - it is no moment
+    datetime(2020, 1, 1, 1, 2, 3),  # noqa: DTZ001 - it must be refused
     (1, 2),
     {1, 2},
     OrderedDict(a=1),

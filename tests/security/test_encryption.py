@@ -165,7 +165,7 @@ def test_without_keys_at_hand_writes_go_through_obstore_with_the_same_headers(sc
 @pytest.mark.parametrize(
     ("in_url", "variables", "said"),
     [
-        ("", {"AWS_SERVER_SIDE_ENCRYPTION": "rot13"}, "no way of encryption"),
+        ("", {"AWS_SERVER_SIDE_ENCRYPTION": "rot13"}, "not a way of encryption"),
         ("", {"AWS_SSE_KMS_KEY_ID": "k"}, "no encryption"),
         ("?encryption=AES256&kms_key=k", {}, "does not go with AES256"),
         ("?encryption=sse-c", {}, "one is missing"),

@@ -37,7 +37,7 @@ class Client:
         self._values = 0
 
     def new_value(self) -> str:
-        """A value that nobody else writes."""
+        """A value that no other client writes."""
         self._values += 1
         return f"{self.world.scheduler.current.name}-{self._values}"
 
@@ -68,7 +68,7 @@ class Client:
         self._ended(call)
 
     def swap(self, identity: str, change: dict[str, Any]) -> None:
-        """Read a document, wait a little, and save it if nobody changed it meanwhile."""
+        """Read a document, wait a little, and save it if it did not change meanwhile."""
         try:
             found = self.node.collection.find_by_id(identity)
         except UnavailableError:
@@ -182,7 +182,7 @@ class Client:
     # --- indexes ---
 
     def create_index(self, index: Index) -> None:
-        """Want an index; whoever brings the log forward builds it."""
+        """Want an index; the next process that brings the log forward builds it."""
         with self.world.history.call("create index", name=index.name) as call:
             call.excuse = lambda error, replay, number: _is_no_place_for(error, replay.states[number], index)
             seen, token = self.node.ledger.view(), self.world.chance.token(16).hex()
@@ -198,7 +198,7 @@ class Client:
         self._ended(call)
 
     def ask_owners(self, values: Sequence[str]) -> None:
-        """Who has which values, by every unique index that is ready."""
+        """The owner of each value, by every unique index that is ready."""
         with self.world.history.call("owners") as call:
             call.answer = lambda replay, number: _owned(replay.states[number], values)
             view = self.node.ledger.view()
@@ -267,7 +267,7 @@ def _is_no_place_for(error: WormError, state: State, index: Index) -> bool:
 
 
 def _owned(state: State, values: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Who has which of some values in each unique index that is ready; fields are plain names."""
+    """The owners of some values in each unique index that is ready; fields are plain names."""
     found: dict[str, dict[str, str]] = {}
     for index in state.ready:
         if index.unique:

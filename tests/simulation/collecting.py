@@ -28,7 +28,7 @@ WAIT_MS = 3_700_000
 
 @contextmanager
 def short_lives() -> Iterator[None]:
-    """Objects that nobody named are garbage after minutes."""
+    """Objects without a name are garbage after minutes."""
     with ExitStack() as stack:
         for module in (gc, gc_jobs):
             stack.enter_context(mock.patch.object(module, "ORPHAN_MS", ORPHAN_MS))
@@ -36,7 +36,7 @@ def short_lives() -> Iterator[None]:
 
 
 def clean_up(world: World) -> None:
-    """Collect in calm weather, until nothing is left. Raises Violation if something is that nobody needs."""
+    """Collect in calm weather, until nothing is left. Raises Violation for an object that is not needed."""
     keeper = world.node("cleaner")
     with world.scheduler.inside(keeper.process):
         for _ in range(ROUNDS):
@@ -48,4 +48,4 @@ def clean_up(world: World) -> None:
     there = {found.key for page in store.list(PATHS.folder) for found in page.objects}
     left = {key for key in there - kept if not key.startswith(PATHS.entries) and not key.endswith(".retired")}
     if left and not any(job.state == "open" for job in jobs):
-        raise Violation(f"nobody needs {sorted(left)[:5]}, and nobody removed it")
+        raise Violation(f"{sorted(left)[:5]} is not needed, and was not removed")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.simulation.client import Client
     from tests.simulation.history import Call
     from tests.simulation.nodes import World
-    from tests.simulation.replay import Happened, Replay, State
+    from tests.simulation.replay import Replay, ReplayedChange, State
     from wormdb.errors import WormError
 
 __all__ = ["Handles"]
@@ -53,7 +53,7 @@ class Handles:
         getattr(self, f"_{kind}")(client, client.world.pick(*self.names))
 
     def end(self, client: Client) -> None:
-        """Ask for everything, then write what nobody else has touched."""
+        """Ask for everything, then write what no other handle has touched."""
         self._count(client, "a")
         self._owners(client, "a")
         for name in self.names:
@@ -62,7 +62,7 @@ class Handles:
 
     def check(self, world: World, replay: Replay) -> None:
         """Every change through a kept document follows the version that it stood for; results say what was done."""
-        changes: dict[str, list[Happened]] = {}
+        changes: dict[str, list[ReplayedChange]] = {}
         for change in replay.happened:
             changes.setdefault(change.batch, []).append(change)
         for call in world.history.calls:
@@ -275,7 +275,7 @@ def _members(state: State, group: str) -> list[str]:
     return [name for name in state.bodies() if (state.document(name) or {}).get("group") == group]
 
 
-def _check_follows(call: Call, replay: Replay, made: list[Happened], version: tuple[int, int]) -> None:
+def _check_follows(call: Call, replay: Replay, made: list[ReplayedChange], version: tuple[int, int]) -> None:
     """Raise Violation unless what a batch did to a document follows directly on a version of it."""
     if not made:
         return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tests.simulation.linearizability import RegisterOp, is_linearizable
 from tests.simulation.replay import Violation
-from tests.simulation.scheduler import Crashed
+from tests.simulation.scheduler import ProcessCrash
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -124,7 +124,7 @@ class History:
             if call.excuse is None:
                 raise
             call.outcome, call.error = "refused", error
-        except Crashed:
+        except ProcessCrash:
             call.outcome = "unknown"
             raise
         finally:

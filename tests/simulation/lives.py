@@ -97,7 +97,7 @@ class Indexing:
         client.create_index(self.indexes[0])
 
     def step(self, client: Client) -> None:
-        """Write, make an index, drop one, ask who has what."""
+        """Write, make an index, drop one, ask for the owners of values."""
         world = client.world
         match world.pick("save", "save", "save", "insert", "delete", "many", "create", "create", "drop", "ask", "scan"):
             case "save":

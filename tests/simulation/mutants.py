@@ -1,7 +1,7 @@
 """Ways to get the protocol wrong, each as a change of the running code. The simulation must notice every one.
 
 Most are a few words of one function replaced: if the function no longer has those words, the mutant
-says so instead of passing for one that nobody can see.
+says so instead of passing for one that cannot be seen.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Mutant:
     seed: int
     focus: str | None = None
     told: tuple[type[BaseException], ...] = (Violation, WormError)
-    """How it shows: a promise that was seen broken, or an error that nobody expects."""
+    """How it shows: a promise that was seen broken, or an unexpected error."""
 
 
 def rewritten(owner: Any, *changes: tuple[str, str], **names: object) -> AbstractContextManager[object]:
@@ -96,7 +96,7 @@ INDENT = " " * 16
 
 
 def when_unanswered(statement: str, **names: object) -> AbstractContextManager[object]:
-    """A commit does `statement` as soon as its PUT was no clean success and nobody else's entry is there."""
+    """A commit does `statement` as soon as its PUT was not a clean success and no other entry is there."""
     return rewritten(Committer, (UNANSWERED, f"{UNANSWERED}{INDENT}{statement}\n"), **names)
 
 
@@ -113,15 +113,15 @@ def equal_but_for_ids(one: bytes, other: bytes) -> bool:
 
 
 def decode_any(body: bytes) -> Entry | None:
-    """An entry without anything that tells who wrote it."""
+    """An entry without anything that tells its writer."""
     for number in range(1, 300):
         try:
             entry = decode_entry(body, name="entry", number=number, collection=COLLECTION)
         except CorruptionError:
             continue
-        nobody = new_write_id(_Zero())
-        batches = tuple(msgspec.structs.replace(batch, id=nobody) for batch in entry.batches)
-        return msgspec.structs.replace(entry, write_id=nobody, misc=0, node=0, batches=batches)
+        blank = new_write_id(_Zero())
+        batches = tuple(msgspec.structs.replace(batch, id=blank) for batch in entry.batches)
+        return msgspec.structs.replace(entry, write_id=blank, misc=0, node=0, batches=batches)
     return None
 
 

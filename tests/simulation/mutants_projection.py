@@ -87,7 +87,7 @@ def forwarding_leaves_the_build_alone() -> AbstractContextManager[object]:
 
 @contextmanager
 def attach_in_company() -> Iterator[None]:
-    """Neither who gathers batches nor who accepts them lets one stand alone."""
+    """Neither the code that gathers batches nor the code that accepts them lets one stand alone."""
     accepts = "if self._is_alone or (self._accepted and pending.is_alone):"
     gathers = "or ticket.pending.is_alone or group[0].pending.is_alone"
     with ExitStack() as stack:
@@ -142,7 +142,7 @@ def entries_hide_what_is_attached() -> AbstractContextManager[object]:
 
 @contextmanager
 def owners_outlive_attached() -> Iterator[None]:
-    """Who owned a unique value before blocks were attached still owns it, and nobody else does."""
+    """The owner of a unique value before blocks were attached still owns it, and no other document does."""
     loaded = "attached = self._load.attached(event, record.number)\n            self._unique = {}"
     with ExitStack() as stack:
         stack.enter_context(rewritten(Head, (loaded, loaded.partition("\n")[0])))

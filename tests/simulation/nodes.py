@@ -118,7 +118,7 @@ class World:
     history: History = field(init=False)
     nodes: list[Node] = field(default_factory=list)
     unknown: list[Call] = field(default_factory=list)
-    """Calls whose outcome somebody should resolve."""
+    """Calls whose outcome is to be resolved."""
     workers: int = 0
     """Clients that have not finished."""
 
@@ -196,7 +196,7 @@ class Node:
         return self._database[COLLECTION.removesuffix("/")]
 
     def jump(self, jump_ms: float) -> None:
-        """The wall clock is set wrong by so much, by an operator or by NTP."""
+        """Set the wall clock wrong, as an operator or NTP would."""
         self._skew_ms = jump_ms
         self.clock.skew_ms = self._skew_ms
 

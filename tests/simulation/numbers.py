@@ -53,7 +53,7 @@ class Numbers:
         return max((int(identity) for ids in told for identity in ids), default=0)
 
     def end(self, client: Client) -> None:
-        """Save a document that nobody else has touched."""
+        """Save a document that no other client has touched."""
         client.save({"_id": "the-end"})
 
     def check(self, world: World, replay: Replay) -> None:

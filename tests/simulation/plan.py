@@ -1,7 +1,7 @@
 """What a seed makes of a run: how many nodes, which faults, how long they rest.
 
 Each fault is off, rare or common, drawn on its own, so that runs differ in kind. Some runs are aimed at the places
-where protocols like this one have broken before: writes that land hours late (`late`), everybody waking at once
+where protocols like this one have broken before: writes that land hours late (`late`), all nodes waking at once
 with old knowledge while the log is trimmed (`dawn`), many threads that commit together and fail (`crowd`), and many
 that write while others bring the log forward and build indexes (`busy`). One kind of run (`clocks`) is on a folder,
 whose time is told by processes with clocks that are set by days, ahead and back. In `silent` runs, which no seed

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
     from wormdb.format.event import Event
 
-__all__ = ["Happened", "Living", "Replay", "State", "Stored", "Violation", "shared_values"]
+__all__ = ["Replay", "ReplayedChange", "ReplayedDocument", "ReplayedIndex", "State", "Violation", "shared_values"]
 
 IndexLife = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -43,7 +43,7 @@ class Violation(AssertionError):  # noqa: N818 - it is a finding, not a failure 
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ReplayedDocument:
     """One document in the model; `body` is None after a delete, `trash` what can then be restored."""
 
     body: str | None
@@ -58,7 +58,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Living:
+class ReplayedIndex:
     """One index: what it is, how far it is, and by which entry it came there."""
 
     index: Index
@@ -68,7 +68,7 @@ class Living:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class ReplayedChange:
     """One change of one document."""
 
     number: int
@@ -86,9 +86,9 @@ class Happened:
 class State:
     """The model after one log number."""
 
-    documents: dict[str, Stored]
+    documents: dict[str, ReplayedDocument]
     definition: bytes
-    indexes: dict[str, Living] = field(default_factory=dict)
+    indexes: dict[str, ReplayedIndex] = field(default_factory=dict)
 
     def document(self, identity: str) -> dict[str, Any] | None:
         """A document, parsed; None if there is none."""
@@ -106,7 +106,7 @@ class State:
 
     @property
     def mode(self) -> str:
-        """Who may write; without a definition anybody."""
+        """The mode of the collection; `readwrite` without a definition."""
         if not self.definition:
             return "readwrite"
         ((_, model),) = json.loads(self.definition).items()
@@ -129,7 +129,7 @@ class Replay:
         self.states = [State({}, b"")]
         self.entries: list[Entry] = []
         self.landed: dict[str, list[int]] = {}
-        self.happened: list[Happened] = []
+        self.happened: list[ReplayedChange] = []
         self.taken: list[tuple[int, str, int]] = []
         """Snapshots taken by hand: number, id, seq."""
         self._read = read
@@ -150,7 +150,7 @@ class Replay:
         """The last log number."""
         return len(self.entries)
 
-    def past_of(self, identity: str, number: int | None = None) -> list[Happened]:
+    def past_of(self, identity: str, number: int | None = None) -> list[ReplayedChange]:
         """Every change of one document up to a log number."""
         end = self.last if number is None else number
         return [change for change in self.happened if change.id == identity and change.number <= end]
@@ -182,7 +182,9 @@ class Replay:
         check_unique(following, entry.number)
         return following
 
-    def _change(self, documents: dict[str, Stored], number: int, batch: LoggedBatch, change: LoggedChange) -> None:
+    def _change(
+        self, documents: dict[str, ReplayedDocument], number: int, batch: LoggedBatch, change: LoggedChange
+    ) -> None:
         identity = str(json.loads(change.id))
         before = documents.get(identity)
         image = None if change.before is None else change.before.decode()
@@ -195,12 +197,14 @@ class Replay:
         if op == "purge" and (before is None or before.trash is None):
             raise Violation(f"entry {number}: {identity} was purged, and it was not in the trash")
         trash = None if change.trash is None else change.trash.decode()
-        documents[identity] = Stored(after, number, change.seq, trash)
+        documents[identity] = ReplayedDocument(after, number, change.seq, trash)
         self.happened.append(
-            Happened(number, identity, change.seq, op, image, after, batch.actor, batch.id, snapshot=change.snapshot)
+            ReplayedChange(
+                number, identity, change.seq, op, image, after, batch.actor, batch.id, snapshot=change.snapshot
+            )
         )
 
-    def _attach(self, documents: dict[str, Stored], entry: Entry, event: JobAttached) -> None:
+    def _attach(self, documents: dict[str, ReplayedDocument], entry: Entry, event: JobAttached) -> None:
         added = 0
         for name in (block.name for block in sorted(event.blocks, key=lambda block: block.key_first)):
             for row in _rows(self._read(name)):
@@ -211,10 +215,10 @@ class Replay:
                 after = None if row["_deleted"] else row["_doc"]
                 trash = row["_doc"] if row["_deleted"] and "document" in json.loads(row["_doc"]) else None
                 image = None if before is None else before.body
-                documents[identity] = Stored(after, entry.number, row["_seq"], trash)
+                documents[identity] = ReplayedDocument(after, entry.number, row["_seq"], trash)
                 op, brought = _operation(image, after), entry.batches[0]
                 self.happened.append(
-                    Happened(entry.number, identity, row["_seq"], op, image, after, brought.actor, brought.id)
+                    ReplayedChange(entry.number, identity, row["_seq"], op, image, after, brought.actor, brought.id)
                 )
                 added += (after is not None) - (image is not None)
         if added != event.added:
@@ -252,7 +256,7 @@ def _rows(parquet: bytes) -> Iterator[dict[str, Any]]:
     yield from pq.read_table(io.BytesIO(parquet), columns=["_seq", "_deleted", "_doc"]).to_pylist()
 
 
-def _declared(indexes: dict[str, Living], event: SchemaChanged, number: int) -> dict[str, Living]:
+def _declared(indexes: dict[str, ReplayedIndex], event: SchemaChanged, number: int) -> dict[str, ReplayedIndex]:
     """The indexes under another model: what it no longer has is dropped, what is new waits or is ready at once."""
     ((name, source),) = json.loads(event.definition).items()
     wanted = {name: Index.of(name, index) for name, index in load_model(name, source).indexes.items()}
@@ -265,7 +269,7 @@ def _declared(indexes: dict[str, Living], event: SchemaChanged, number: int) -> 
     for name, index in wanted.items():
         held = kept.get(name)
         if held is None or held.life == "dropped" or held.index != index:
-            kept[name] = Living(index, "ready" if event.empty else "waiting", number, declared=True)
+            kept[name] = ReplayedIndex(index, "ready" if event.empty else "waiting", number, declared=True)
         else:
             kept[name] = replace(held, declared=True)
     return kept
@@ -279,7 +283,7 @@ _NEXT: dict[type[Event], tuple[IndexLife, frozenset[str]]] = {
 }
 
 
-def _live(indexes: dict[str, Living], event: Event, number: int) -> None:
+def _live(indexes: dict[str, ReplayedIndex], event: Event, number: int) -> None:
     """What an event makes of one index."""
     if isinstance(event, IndexCreated):
         held = indexes.get(event.name)
@@ -287,7 +291,7 @@ def _live(indexes: dict[str, Living], event: Event, number: int) -> None:
             raise Violation(f"entry {number}: index {event.name} was created while it was {held.life}")
         index = decode_index(event.name, event.definition, source=f"entry {number}")
         declared = held is not None and held.declared
-        indexes[event.name] = Living(index, "ready" if event.empty else "waiting", number, declared=declared)
+        indexes[event.name] = ReplayedIndex(index, "ready" if event.empty else "waiting", number, declared=declared)
     elif isinstance(event, IndexBuilding | IndexReady | IndexFailed | IndexDropped):
         life, before = _NEXT[type(event)]
         living = indexes[event.name]

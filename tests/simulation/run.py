@@ -27,7 +27,7 @@ from tests.simulation.plan import FOCUSES, HOUR_MS, Plan
 from tests.simulation.projections import check_root, check_succession
 from tests.simulation.rebuild import check_rebuilt
 from tests.simulation.replay import Violation
-from tests.simulation.scheduler import Crashed, Scheduler, cooperative_locks
+from tests.simulation.scheduler import ProcessCrash, Scheduler, cooperative_locks
 from tests.simulation.store import COLLECTION, LATE_MS_MAX, PATHS, Bucket, TraceLine
 from tests.simulation.times import check_times
 from tests.simulation.watcher import WATCHERS, Watcher
@@ -201,7 +201,7 @@ class _Run:
         self.world.scheduler.spawn(name, body)
 
     def _spawn_keepers(self, nodes: list[Node]) -> None:
-        """Everybody who is not a client; they stop when the last client has."""
+        """Start all nodes that are not clients; they stop when the last client has."""
         world, plan = self.world, self._plan
         least, most = plan.keeper_ms
         keepers = [world.node("keeper")] if plan.has_keeper else nodes
@@ -271,7 +271,7 @@ class _Run:
         try:
             with self.world.scheduler.inside(node.process):
                 act()
-        except Crashed:
+        except ProcessCrash:
             self.world.scheduler.sleep(self.world.between(0, 5_000))
 
     def _keep(self, node: Node, act: Callable[[Node], object]) -> None:
@@ -308,7 +308,7 @@ class _Run:
         except UnavailableError:
             self.world.unknown.append(call)
             return
-        except Crashed:
+        except ProcessCrash:
             self.world.unknown.append(call)
             raise
         self.world.bucket.note(f"call {call.number} is {fate}")
@@ -417,7 +417,7 @@ class _Run:
                 raise Violation(f"{node.name} does not see the end of the log: {call.label}")
 
     def _all_write(self, nodes: list[Node]) -> None:
-        """Now that nothing is wrong any more, nobody is kept from writing."""
+        """Now that nothing is wrong any more, every node can write."""
         for node in nodes:
             client = Client(self.world, node)
             self._guarded(node, client.scan)

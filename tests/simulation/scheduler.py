@@ -1,7 +1,7 @@
-"""One baton, many threads, no real time: whoever holds the baton runs, and a seed decides who is next.
+"""One baton, many threads, no real time: the task that holds the baton runs, and a seed decides which is next.
 
 Tasks are threads, because the code they run is the real, blocking one. Exactly one runs at any moment: it goes on
-until it waits (for an answer, a sleep, a lock), then hands the baton to whoever has the earliest next event. Time is
+until it waits (for an answer, a sleep, a lock), then hands the baton to the task with the earliest next event. Time is
 a number that jumps to that event. So a run of many virtual hours takes milliseconds, and the same seed gives
 the same run.
 """
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatonLock",
-    "Crashed",
-    "Halted",
     "Process",
     "ProcessClock",
+    "ProcessCrash",
+    "RunEnd",
     "RunawayError",
     "Scheduler",
     "Task",
@@ -44,11 +44,11 @@ LOCKING_MODULES = ("wormdb.engine.commit.head", "wormdb.engine.commit.turns", "w
 """Modules whose locks may be held while a request is on its way."""
 
 
-class Crashed(BaseException):
+class ProcessCrash(BaseException):
     """The process that this task was in died. Not an Exception: no handler runs that a crash would not run."""
 
 
-class Halted(BaseException):
+class RunEnd(BaseException):
     """The run is over; the task unwinds."""
 
 
@@ -69,9 +69,9 @@ class Process:
         """Before which request from now on it stops, and for how many ms; 0 for none."""
 
     def check(self) -> None:
-        """Raise Crashed if it is dead."""
+        """Raise ProcessCrash if it is dead."""
         if self.dead:
-            raise Crashed(self.name)
+            raise ProcessCrash(self.name)
 
 
 class Task:
@@ -160,16 +160,16 @@ class Scheduler:
         self.park()
 
     def park(self) -> None:
-        """Wait until `awake` gives the baton back. Raises Crashed, Halted."""
+        """Wait until `awake` gives the baton back. Raises ProcessCrash, RunEnd."""
         if self._over:
-            raise Halted
+            raise RunEnd
         task = self._current
         following = self._next()
         if following is not task:
             self._hand_over(task, following)
         task.ticket += 1
         if self._over:
-            raise Halted
+            raise RunEnd
         if task.process is not None:
             task.process.check()
 
@@ -184,7 +184,7 @@ class Scheduler:
         return task
 
     def kill(self, process: Process) -> None:
-        """The process dies: its tasks raise Crashed from where they wait; requests on the wire go on."""
+        """The process dies: its tasks raise ProcessCrash from where they wait; requests on the wire go on."""
         process.dead = True
         for task in self._tasks:
             if task.process is process and task is not self._current:
@@ -235,7 +235,7 @@ class Scheduler:
         try:
             if not self._over:
                 body()
-        except Halted:
+        except RunEnd:
             pass
         except BaseException as error:  # noqa: BLE001 - a thread must hand on the baton, whatever happened
             if self.failure is None:

@@ -17,11 +17,11 @@ from unittest import mock
 from tests.simulation.nodes import tiny_objects
 from tests.simulation.projections import check_root
 from tests.simulation.replay import Violation
-from tests.simulation.scheduler import Crashed, Process, ProcessClock, Scheduler, cooperative_locks
+from tests.simulation.scheduler import Process, ProcessClock, ProcessCrash, Scheduler, cooperative_locks
 from tests.simulation.service_judge import (
     DRIFT,
-    Began,
     Ring,
+    RoundStart,
     ServiceBucket,
     judge_beats,
     judge_rings,
@@ -122,7 +122,7 @@ class _Run:
         self.seed = seed
         self.chance = SeededChance(seed)
         self._fortune = SeededChance(seed + 3)
-        """Decides who is hurt: not by what others draw, so that a seed stays what it is when code moves on."""
+        """Decides which machine is hurt, apart from what others draw: a seed stays what it is when code moves on."""
         self.scheduler = Scheduler(SeededChance(seed + 1))
         self.bucket = ServiceBucket(self.scheduler, SeededChance(seed + 2), CALM)
         self.suspends = seed % 3 == 0
@@ -131,7 +131,7 @@ class _Run:
         self.acknowledged: set[str] = set()
         self.refusals: set[str] = set()
         self.bumps = self.bumps_unknown = 0
-        self.began: list[Began] = []
+        self.began: list[RoundStart] = []
         self.rings: list[Ring] = []
         self.machines: list[_Machine] = []
 
@@ -157,7 +157,7 @@ class _Run:
         def witnessed(workload: Workload, watched: Watched, *, with_upkeep: bool) -> Round:
             node = workload._turns
             assert isinstance(node, Node)
-            self.began.append(Began(self.scheduler.now, node.id, node.ring(), node.silence))
+            self.began.append(RoundStart(self.scheduler.now, node.id, node.ring(), node.silence))
             return real(workload, watched, with_upkeep=with_upkeep)
 
         return witnessed
@@ -241,7 +241,7 @@ class _Run:
                     while self._goes_on(machine.node):
                         self._witness_ring(machine)
                         machine.clock.sleep(machine.node.work())
-            except Crashed:
+            except ProcessCrash:
                 pass
             except ConflictError:
                 self.refused += 1
@@ -262,7 +262,7 @@ class _Run:
             with self.scheduler.inside(machine.process):
                 while self._goes_on(node):
                     machine.clock.sleep(node.beat())
-        except (Crashed, ConflictError):
+        except (ProcessCrash, ConflictError):
             return
 
     def _write(self, machine: _Machine) -> None:

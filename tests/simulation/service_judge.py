@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from wormdb.format.heartbeat import Heartbeat
     from wormdb.jobs.node.pace import Pace
 
-__all__ = ["Beaten", "Began", "Ring", "ServiceBucket", "judge_beats", "judge_rings", "judge_rounds", "judge_takeover"]
+__all__ = [
+    "Ring",
+    "RoundStart",
+    "SeenHeartbeat",
+    "ServiceBucket",
+    "judge_beats",
+    "judge_rings",
+    "judge_rounds",
+    "judge_takeover",
+]
 
 SLACK_MS = 3_000.0
 """What requests and their retries may take."""
@@ -32,7 +41,7 @@ EDGES_MS = (1_800.0, 4_500.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Beaten:
+class SeenHeartbeat:
     """A heartbeat that was written, when."""
 
     time: float
@@ -40,7 +49,7 @@ class Beaten:
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class RoundStart:
     """A round that a node began, and which nodes it believed to live."""
 
     time: float
@@ -64,8 +73,8 @@ class Ring:
 class ServiceBucket(Bucket):
     """A bucket that also remembers every heartbeat, and when each log entry came and was applied."""
 
-    beats: list[Beaten] = field(default_factory=list)
-    newest_beats: dict[int, Beaten] = field(default_factory=dict)
+    beats: list[SeenHeartbeat] = field(default_factory=list)
+    newest_beats: dict[int, SeenHeartbeat] = field(default_factory=dict)
     came: dict[int, float] = field(default_factory=dict)
     applied: dict[int, float] = field(default_factory=dict)
 
@@ -75,7 +84,7 @@ class ServiceBucket(Bucket):
         now = self.scheduler.now
         if key.startswith(NODES_FOLDER):
             node = int(key.removeprefix(NODES_FOLDER))
-            beaten = Beaten(now, decode_heartbeat(body, name=key, node=node))
+            beaten = SeenHeartbeat(now, decode_heartbeat(body, name=key, node=node))
             self.beats.append(beaten)
             self.newest_beats[node] = beaten
         elif key.startswith(PATHS.entries):
@@ -85,9 +94,9 @@ class ServiceBucket(Bucket):
                 self.applied.setdefault(number, now)
 
 
-def judge_beats(beats: Sequence[Beaten]) -> None:
+def judge_beats(beats: Sequence[SeenHeartbeat]) -> None:
     """Raise Violation if an incarnation came back, went back, or took the id of one that lived."""
-    by_node: dict[int, list[Beaten]] = {}
+    by_node: dict[int, list[SeenHeartbeat]] = {}
     for beaten in beats:
         by_node.setdefault(beaten.heartbeat.node, []).append(beaten)
     for node, own in by_node.items():
@@ -109,7 +118,7 @@ def judge_beats(beats: Sequence[Beaten]) -> None:
                 )
 
 
-def judge_rounds(began: Sequence[Began], window_ms: int) -> None:
+def judge_rounds(began: Sequence[RoundStart], window_ms: int) -> None:
     """Raise Violation if two nodes that saw the same ring began rounds in the same window, away from its edges."""
     found: dict[tuple[int, tuple[int, ...]], int | None] = {}
     for each in began:
@@ -122,7 +131,7 @@ def judge_rounds(began: Sequence[Began], window_ms: int) -> None:
             raise Violation(f"nodes {other} and {each.node} both had the turn at {each.time / 1000:.1f} s")
 
 
-def judge_rings(rings: Sequence[Ring], newest: Mapping[int, Beaten], since: float, pace: Pace) -> None:
+def judge_rings(rings: Sequence[Ring], newest: Mapping[int, SeenHeartbeat], since: float, pace: Pace) -> None:
     """Raise Violation if a node counted on one that was dead for long enough, at a time when all were left in peace.
 
     A last heartbeat is seen up to an interval after it was written, or an idle one if it is of before that time; from
@@ -136,7 +145,7 @@ def judge_rings(rings: Sequence[Ring], newest: Mapping[int, Beaten], since: floa
             lives_ms = DRIFT * (NODE_INTERVALS_LIVE * last.heartbeat.interval_ms + unseen_ms)
             silence = each.time - last.time
             if each.time >= since and silence > lives_ms + LATE_MS + each.stood_ms:
-                raise Violation(f"node {each.node} counts on node {other}, who is silent for {silence / 1000:.1f} s")
+                raise Violation(f"node {each.node} counts on node {other}, which is silent for {silence / 1000:.1f} s")
 
 
 def judge_takeover(bucket: ServiceBucket, began: float, ended: float) -> None:

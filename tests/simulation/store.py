@@ -133,7 +133,7 @@ class _StoreClock:
         return (START_MS + int(self._scheduler.now)) // SECOND_MS * SECOND_MS
 
     def uptime(self) -> Uptime:
-        raise AssertionError("nobody asks a store for that")
+        raise AssertionError("no code asks a store for that")
 
     def monotonic(self) -> float:
         return self._scheduler.now / SECOND_MS
@@ -282,7 +282,7 @@ class SimStore(Store):
 
     @property
     def is_served(self) -> bool:
-        """Whether it is no folder."""
+        """Whether it is a service, not a folder."""
         return not self._weather.is_folder
 
     def get(self, key: str) -> StoredObject:
@@ -401,17 +401,17 @@ class SimStore(Store):
         return value
 
     def _await(self, answer: _Answer, fate: Fate, shown: str) -> None:
-        """Wait for an answer, but no longer than the call may take: nobody else ends it."""
+        """Wait for an answer, but no longer than the call may take: nothing else ends it."""
         deadline = current()
         if deadline is None:
             self._bucket.broken.append(f"{shown} was sent outside of any call")
-            raise UnavailableError(shown, reason="nobody says how long to wait")
+            raise UnavailableError(shown, reason="no deadline says how long to wait")
         began, limit_ms = self._scheduler.now, deadline.rest * SECOND_MS
         task = self._scheduler.current
         self._scheduler.after(limit_ms, partial(self._scheduler.awake, task, task.ticket))
         self._scheduler.park()
         if fate not in (Fate.SERVED, Fate.TWICE, Fate.REFUSED) or self._scheduler.now >= began + limit_ms:
-            # What comes from now on is nobody's answer.
+            # What comes from now on answers no call.
             answer.error = answer.error or self._error(Fate.DROPPED, shown)
 
     def _stall(self) -> None:

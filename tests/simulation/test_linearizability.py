@@ -48,7 +48,7 @@ LINEARIZABLE = {
 }
 
 BROKEN = {
-    "a value is read that nobody wrote": [read("a", 1, 2)],
+    "a value is read that was never written": [read("a", 1, 2)],
     "a read goes back": [write("a", 1, 2), read("a", 3, 4), read(None, 5, 6)],
     "a stale read": [write("a", 1, 2), write("b", 3, 4), read("a", 5, 6)],
     "a read before the write began": [read("a", 1, 2), write("a", 3, 4)],

@@ -8,9 +8,9 @@ import pytest
 
 from tests.simulation.scheduler import (
     BatonLock,
-    Crashed,
     Process,
     ProcessClock,
+    ProcessCrash,
     RunawayError,
     Scheduler,
     cooperative_locks,
@@ -182,7 +182,7 @@ def test_a_crash_unwinds_every_task_of_the_process_and_no_other() -> None:
             with scheduler.inside(process):
                 scheduler.sleep(HOUR_MS)
             seen.append((process.name, "done", scheduler.now))
-        except Crashed:
+        except ProcessCrash:
             seen.append((process.name, "crashed", scheduler.now))
 
     for process in (dying, dying, living):
@@ -195,5 +195,5 @@ def test_a_crash_unwinds_every_task_of_the_process_and_no_other() -> None:
     scheduler.spawn("nemesis", nemesis)
     scheduler.run()
     assert seen == [("dying", "crashed", 7), ("dying", "crashed", 7), ("living", "done", HOUR_MS)]
-    with pytest.raises(Crashed):
+    with pytest.raises(ProcessCrash):
         dying.check()

@@ -18,7 +18,7 @@ from tests.simulation.run import SimulationFailed, main, run_seed
 from tests.simulation.workloads import WORKLOADS
 
 WATCHED = 8 * len(WORKLOADS)
-"""So many first seeds are run by a test that also looks at what happened in them; of 500 the others are left."""
+"""The first seeds: a test runs them and also looks at what happened in them; of 500 the others are left."""
 FIRST, COUNT = (int(part) for part in os.environ.get("WORMDB_SEEDS", f"{WATCHED}:{500 - WATCHED}").split(":"))
 CHUNK = 20
 

@@ -24,7 +24,7 @@ LOOKS = 5
 def check_times(world: World, node: Node, replay: Replay) -> None:
     """Ask a node with a right clock for states as of times. Raises Violation if one is not that of the last entry then.
 
-    Whoever had a wrong clock before: the newest entry has about the time at which it was written.
+    Whichever node had a wrong clock before: the newest entry has about the time at which it was written.
     """
     now_ms = START_MS + int(world.scheduler.now)
     lead_ms = misc_ms(replay.entries[-1].misc) - now_ms

@@ -50,7 +50,7 @@ class _Ending:
     """How most workloads end."""
 
     def end(self, client: Client) -> None:
-        """Save a document that nobody else has touched."""
+        """Save a document that no other client has touched."""
         client.save({"_id": "the-end"})
 
 
@@ -170,7 +170,7 @@ def _money(bodies: dict[str, str]) -> int:
 
 
 class UniqueRace(_Ending):
-    """People who want the same few addresses: at most one has each, and the others are told who."""
+    """People who want the same few addresses: at most one has each, and the others learn its id."""
 
     addresses = tuple(f"{name}@example.com" for name in ("ada", "bob", "cleo"))
 
@@ -226,7 +226,7 @@ class Definitions:
     """The mode changes while others write: nothing is written that the definition in force does not allow."""
 
     def begin(self, client: Client) -> None:
-        """Everybody may write."""
+        """All clients may write."""
         client.define(_model("readwrite"))
 
     def step(self, client: Client) -> None:
@@ -248,7 +248,7 @@ class Definitions:
                 client.scan()
 
     def end(self, client: Client) -> None:
-        """Let everybody write again."""
+        """Let all clients write again."""
         client.define(_model("readwrite"))
 
     def check(self, world: World, replay: Replay) -> None:

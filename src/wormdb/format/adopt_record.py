@@ -1,7 +1,7 @@
 """How far the adoption of a collection has come: one small object, swapped by compare-and-set, gone when it is done.
 
-It names the blocks that are written already and that no log entry names yet. Who goes on with the job begins behind
-them; who removes objects that nobody names must leave these.
+It names the blocks that are written already and that no log entry names yet. A job that goes on begins behind them;
+garbage collection, which removes objects without a name, must leave these.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class BlobReference(Mapping[str, Any]):
     def __init__(
         self, key: BlobKey, size: int, content_type: str = "application/octet-stream", name: str | None = None
     ) -> None:
-        """Made by whoever stores a blob, and by `reference_of`."""
+        """Made when a blob is stored, and by `reference_of`."""
         self.key = key
         self.size = size
         """In bytes; -1 if the value does not say."""

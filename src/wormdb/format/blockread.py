@@ -108,7 +108,7 @@ def _open(data: bytes | memoryview | mmap, name: str) -> Block:
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)))
         metadata = file.schema_arrow.metadata or {}
     except (pa.ArrowException, OSError, ValueError) as error:
-        corrupt(name, f"it is no Parquet file: {error}")
+        corrupt(name, f"it is not a Parquet file: {error}")
     version = metadata.get(b"wormdb.format", b"")
     if version.isdigit() and int(version) > FORMAT_VERSION:
         raise UnsupportedFormatError(
@@ -123,7 +123,7 @@ def _open(data: bytes | memoryview | mmap, name: str) -> Block:
         if key.startswith(_TYPE_KEY.encode())
     }
     if not version.isdigit() or not {*RESERVED, *types} <= set(file.schema_arrow.names) or "_id" not in types:
-        corrupt(name, "it is Parquet, but no block: it lacks what every block has")
+        corrupt(name, "it is Parquet, but not a block: it lacks what every block has")
     return Block(name, file, types)
 
 

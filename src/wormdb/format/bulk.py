@@ -49,7 +49,7 @@ def bulk_columns(
     """By path those columns that Arrow can read exactly: all, some, or none. No requests.
 
     Only if the documents' ids are `ids`, which are then all text or all integers; else the answer is empty.
-    Raises CorruptionError for bytes that are no document.
+    Raises CorruptionError for bytes that are not a document.
     """
     kinds = _kinds(documents, ids, specs) if len(documents) >= ROWS_MIN else {}
     if not kinds:

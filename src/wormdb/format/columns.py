@@ -91,7 +91,7 @@ COLUMN_TYPES: Final = frozenset({*_PYTHON, *(f"list<{name}>" for name in _PYTHON
 class ColumnSpec:
     """A field by its dotted path, and the type of its column; `auto` takes the most frequent one.
 
-    Raises InvalidRequestError for what is no path and no type.
+    Raises InvalidRequestError for an invalid path and an unknown type.
     """
 
     path: str

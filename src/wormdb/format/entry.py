@@ -96,7 +96,7 @@ def encode_entry(entry: Entry, *, collection: str) -> bytes:
     assert entry.number > 0, entry.number
     assert entry.batches or entry.events, "an entry that settles a slot holds the event Nothing"
     assert all(_is_sound(change) for change in _changes(entry)), "an empty change"
-    assert not entry.events or _is_readable(entry.events), "an event that nobody could read"
+    assert not entry.events or _is_readable(entry.events), "an event that no version can read"
     payload = encode_message(entry, what=f"log entry {entry.number}", bytes_max=ENTRY_BYTES_MAX, fix="split the batch")
     return encode_frame(
         FrameKind.ENTRY, version=_VERSION, identity=_identity(collection, entry.number), payload=payload

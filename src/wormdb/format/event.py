@@ -177,7 +177,7 @@ class JobAborted(_Event, frozen=True, tag="job.abort"):
 
 
 class JobExpired(_Event, frozen=True, tag="job.expire"):
-    """Nobody heard of the job for too long; its objects may be removed."""
+    """The job was silent for too long; its objects may be removed."""
 
     job: Id = msgspec.field(name="j")
 

@@ -1,7 +1,7 @@
 """What was once found out about the values of fields, small enough for the root.
 
-Nobody keeps it true: each field says which state it is of, and how many changes there had been. It only tells a planner
-what is likely, so what cannot be read is as good as nothing.
+It is not kept up to date: each field says which state it is of, and how many changes there had been. It only tells a
+planner what is likely, so bytes that cannot be read are ignored.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FrequentValue(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The values of one field in one state. Elements of arrays count each; null and missing are no values.
+    """The values of one field in one state. Elements of arrays count each; null and missing do not count as values.
 
     `ranks[i]` values have keys below `bounds[i]`, about.
     """

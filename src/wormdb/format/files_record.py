@@ -63,7 +63,7 @@ class FilesFill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     former: tuple[FilesPlaces, ...] = msgspec.field(name="f", default=())
     """Where files may lie that are to be removed."""
     is_lost: bool = msgspec.field(name="l", default=False)
-    """Whether there was a record that nobody can read: files may be there that no record names."""
+    """Whether there was a record that cannot be read: files may be there that no record names."""
 
 
 class FilesPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

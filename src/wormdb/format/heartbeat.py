@@ -73,7 +73,7 @@ def decode_heartbeat(body: bytes, *, name: str, node: int) -> Heartbeat:
     try:
         heartbeat = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        corrupt(name, f"it is no heartbeat: {error}")
+        corrupt(name, f"it is not a heartbeat: {error}")
     if heartbeat.node != node:
         corrupt(name, f"it is the heartbeat of node {heartbeat.node}")
     return heartbeat

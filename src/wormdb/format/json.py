@@ -60,7 +60,7 @@ msgspec.convert((None,), _Box)
 def encode(value: Any) -> bytes:
     """A normalized value as compact UTF-8 JSON.
 
-    Raises InvalidRequestError for a type that is no value, LimitExceededError for a nest without
+    Raises InvalidRequestError for a type that no value has, LimitExceededError for a nest without
     end. No requests.
     """
     try:
@@ -288,7 +288,7 @@ def _check_names(value: Any, passes: Callable[[str], bool]) -> None:
             if type(item) is dict:
                 for name in item:
                     if name.startswith("$") and not passes(name):
-                        raise MalformedError(f"{name[:40]} is no form of extended JSON here")
+                        raise MalformedError(f"{name[:40]} is not a form of extended JSON here")
                 containers.append(item.values())
             elif type(item) is list:
                 containers.append(item)

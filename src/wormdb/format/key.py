@@ -53,7 +53,7 @@ def encode_key(value: Any, *, descending: bool = False) -> bytes:
     """The key of one normalized value, or of MISSING; `descending` turns its order round.
 
     Strings that start with a text have keys that start with the text's key without its last byte.
-    Raises InvalidRequestError for what is no value. No requests.
+    Raises InvalidRequestError for anything but a normalized value. No requests.
     """
     key = _encode(value)
     return key.translate(_COMPLEMENT) if descending else key
@@ -62,7 +62,7 @@ def encode_key(value: Any, *, descending: bool = False) -> bytes:
 def encode_keys(values: Sequence[Any]) -> list[bytes]:
     """The keys of many values, ascending: faster than one by one where all are text. No requests.
 
-    Raises InvalidRequestError for what is no value.
+    Raises InvalidRequestError for anything but a normalized value.
     """
     if set(map(type, values)) == {str}:
         texts = "".join(values)

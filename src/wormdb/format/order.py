@@ -30,7 +30,7 @@ def compare(a: Any, b: Any) -> int:
     -0.0 equals 0.0. Strings compare by their UTF-8 bytes. Documents compare field by field in
     their order: first the kinds of the two values, then the names, then the values; arrays by
     element; a proper prefix is less. Binary compares by length, subtype, then bytes.
-    Raises InvalidRequestError for what is no value. No requests.
+    Raises InvalidRequestError for anything but a normalized value. No requests.
     """
     kind, other = kind_of(a), kind_of(b)
     if kind is not other:

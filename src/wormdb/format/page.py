@@ -42,7 +42,7 @@ _INTEGERS: Final = frozenset({4, 5, 6})
 
 
 class _UnreadableError(Exception):
-    """The header is no Thrift struct of the expected form; turned into CorruptionError."""
+    """The header is not a Thrift struct of the expected form; turned into CorruptionError."""
 
 
 @dataclass(frozen=True, slots=True)

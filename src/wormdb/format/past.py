@@ -54,7 +54,7 @@ HISTORY_COLUMNS: Final = (
     ColumnSpec("actor", "string"),
     ColumnSpec("snapshot", "bool"),
 )
-"""What blocks of history show to whoever reads Parquet, beside `_id`, `_rev`, `_seq` and the row in `_doc`."""
+"""What blocks of history show to readers of Parquet, beside `_id`, `_rev`, `_seq` and the row in `_doc`."""
 
 _SNAPSHOT: Final = "snapshot"
 _DOCUMENT_TAG: Final = bytes((Kind.DOCUMENT,))
@@ -67,7 +67,7 @@ _US_PER_MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What one change left of a document, and who made it when. Bytes are extended JSON."""
+    """What one change left of a document, its actor and its time. Bytes are extended JSON."""
 
     id: bytes
     seq: int

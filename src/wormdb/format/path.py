@@ -95,7 +95,7 @@ def _check_segment(segment: str, text: str) -> None:
     try:
         size = len(segment.encode())
     except UnicodeEncodeError:
-        reason = "it holds half of a surrogate pair, which is no character"
+        reason = "it holds half of a surrogate pair, which is not a character"
         raise InvalidRequestError(what, reason=reason, fix="clean the text") from None
     if size > FIELD_NAME_BYTES_MAX:
         reason = f"a segment of {size} bytes is over FIELD_NAME_BYTES_MAX, {FIELD_NAME_BYTES_MAX}"

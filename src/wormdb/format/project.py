@@ -56,7 +56,7 @@ def project(documents: Sequence[bytes | None], paths: Sequence[str], *, name: st
 
     TRAVERSED of `wormdb.format.path` stands where a path crosses an array. Each document is
     decoded once, and only the fields that a path leads to. Raises CorruptionError
-    naming object `name` for bytes that are no document. No requests.
+    naming object `name` for bytes that are not a document. No requests.
     """
     parsed = [parse_path(path) for path in paths]
     columns: list[list[Any]] = [[] for _ in paths]
@@ -69,14 +69,14 @@ def project(documents: Sequence[bytes | None], paths: Sequence[str], *, name: st
             for path, column in zip(parsed, columns, strict=True):
                 column.extend(fields[path])
     except _UNREADABLE as error:
-        corrupt(name, f"a document is no valid JSON: {error}")
+        corrupt(name, f"a document is not valid JSON: {error}")
     return columns
 
 
 def project_raw(documents: Sequence[bytes | None], fields: Sequence[str], *, name: str) -> list[list[bytes | Missing]]:
     """For each field of the first level its JSON in all documents, as it stands there; MISSING where it is not there.
 
-    Raises CorruptionError naming object `name` for bytes that are no document. No requests.
+    Raises CorruptionError naming object `name` for bytes that are not a document. No requests.
     """
     assert not any(map(_ESCAPED.search, fields)), "names that JSON escapes are not found as they are"
     members = [
@@ -92,7 +92,7 @@ def project_raw(documents: Sequence[bytes | None], fields: Sequence[str], *, nam
                 values = map(attrgetter(f"f{place}"), rows)
                 column.extend(MISSING if value is MISSING else bytes(value) for value in values)
     except _UNREADABLE as error:
-        corrupt(name, f"a document is no valid JSON: {error}")
+        corrupt(name, f"a document is not valid JSON: {error}")
     return columns
 
 
@@ -101,7 +101,7 @@ def read_id(document: bytes | memoryview, *, name: str) -> Any:
     try:
         value = _revive(_ID_DECODER.decode(document).id)
     except _UNREADABLE as error:
-        corrupt(name, f"a document is no valid JSON: {error}")
+        corrupt(name, f"a document is not valid JSON: {error}")
     if value is MISSING:
         corrupt(name, "a document has no _id")
     return value

@@ -209,7 +209,7 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     closed: CollectionClosed | None = msgspec.field(name="y", default=None)
     """Reserved, as the event is: `wormdb.engine.log.root` refuses a root that has it."""
     files: FilesSwitched | None = msgspec.field(name="f", default=None)
-    """Whether readable files are kept, and where; None if nobody ever said."""
+    """Whether readable files are kept, and where; None if it was never set."""
     versions: tuple[SchemaVersion, ...] = msgspec.field(name="vs", default=())
     """The versions of the model after the first, in the order of their entries."""
     functions: tuple[FunctionEntry, ...] = msgspec.field(name="fn", default=())

@@ -2,8 +2,8 @@
 
 Documents are chosen by a hash of their ids: those with the least hashes are in it. So it is a function of the
 documents alone, needs no chance, and follows changes without a look at the others: every document whose hash is below
-`limit` is in it, or was too long. A document that is deleted leaves, and nobody takes its place until somebody sees
-all documents again; samples of parts that have no id in common join to one of all.
+`limit` is in it, or was too long. A document that is deleted leaves, and its place stays empty until all documents
+are read again; samples of parts that have no id in common join to one of all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Document ids as one segment of an object key or one file name: injective and reversible.
 
 A string id is itself where its bytes are harmless, so that people find their files; every other byte
-is written %XX. Ids of other types start with % and a letter that is no hex digit, so no string can
+is written %XX. Ids of other types start with % and a letter that is not a hex digit, so no string can
 be taken for one. Nothing a user chooses gives an empty name, `.`, `..`, a name that starts with a
 dot (such as `.worm`), a slash, a character outside ASCII, or a name reserved by Windows.
 Names that differ in case only stay different, as keys do; a store on a file system that folds
@@ -58,7 +58,7 @@ def check_id(value: Any) -> None:
 def _fault(value: Any) -> str | None:
     if isinstance(value, str):
         is_text = value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
-        return "empty" if not value else None if is_text else "no text: it holds half of a surrogate pair"
+        return "empty" if not value else None if is_text else "not valid Unicode: it holds half of a surrogate pair"
     if isinstance(value, float):
         return None if isfinite(value) else "not finite"
     if isinstance(value, Decimal128):

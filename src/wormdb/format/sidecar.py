@@ -8,7 +8,7 @@ Two frames, one after the other, so that a reader may fetch only the first:
 - the membership filter over the encoded ids.
 
 With it a document is found by one ranged read of one page. Its revision comes from the map, so the
-cells of `_doc` stay plain JSON for everybody else.
+cells of `_doc` stay plain JSON for all other readers.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def decode_sidecar(data: bytes, *, name: str, identity: str, block: str) -> Side
     """
     cut = frame_length(data, name=name)
     page_map = decode_page_map(data[:cut], name=name, identity=identity, block=block)
-    assert page_map.found.keys is not None, "who reads all of it wants to know whether all of it is right"
+    assert page_map.found.keys is not None, "reading the whole sidecar checks all of it"
     return Sidecar(page_map, decode_filter(data[cut:], name=name, identity=identity))
 
 
@@ -318,7 +318,7 @@ def decode_page_map(data: bytes, *, name: str, identity: str, block: str) -> Pag
 def locate(sidecar: Sidecar, key: bytes) -> PageRef | GroupRef | None:
     """The page, or without a page map the row group, that can hold the id with an encoded `key`; None if none does.
 
-    No requests. An answer is no promise: one absent id in 256 is looked for in vain.
+    No requests. The id may still be absent: one absent id in 256 is looked for in vain.
     """
     return locate_key(sidecar.map, key) if sidecar.membership.might_contain(key) else None
 

@@ -94,9 +94,9 @@ def normalize(value: Any, *, path: str = "", plain: Callable[[Any], Any] | None 
 
 
 def normalize_document(mapping: Mapping[str, Any], *, plain: Callable[[Any], Any] | None = None) -> Document:
-    """`normalize` for a whole document; InvalidRequestError also if it is no mapping. No requests."""
+    """`normalize` for a whole document; InvalidRequestError also if it is not a mapping. No requests."""
     if not isinstance(mapping, Mapping):
-        _refuse(mapping, None, reason="a document is a mapping of field names to values", fix="pass a dict")
+        _refuse(mapping, None, reason="a document must be a mapping of field names to values", fix="pass a dict")
     return _Copier(plain).mapping(mapping, 1, None)
 
 
@@ -204,7 +204,7 @@ def _field_names(mapping: Iterable[Any], place: _Place) -> list[str]:
 
 def _field_name(key: Any, place: _Place) -> str:
     if not isinstance(key, str):
-        _refuse(key, place, reason="a field name is a string", fix="use text for the name")
+        _refuse(key, place, reason="a field name must be a string", fix="use text for the name")
     name = str.__str__(key)
     if len(name) > FIELD_NAME_BYTES_MAX or len(_text(name, place).encode()) > FIELD_NAME_BYTES_MAX:
         reason = f"FIELD_NAME_BYTES_MAX is {FIELD_NAME_BYTES_MAX}"
@@ -243,7 +243,8 @@ def _text(value: str, place: _Place) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        _refuse(value, place, reason="it holds half of a surrogate pair, which is no character", fix="clean the text")
+        reason = "it holds half of a surrogate pair, which is not a character"
+        _refuse(value, place, reason=reason, fix="clean the text")
     return str.__str__(value)
 
 
@@ -256,14 +257,14 @@ def _date(value: datetime, place: _Place) -> datetime:
         return value
     try:
         if value.utcoffset() is None:
-            reason = "it has no time zone, so it is no moment"
+            reason = "it must have a time zone"
             _refuse(value, place, reason=reason, fix="use datetime.now(UTC), or replace(tzinfo=…)")
         moment = value.astimezone(UTC)
         milliseconds = moment.microsecond // 1000
         day = (moment.year, moment.month, moment.day)
         return datetime(*day, moment.hour, moment.minute, moment.second, milliseconds * 1000, tzinfo=UTC)
     except (ValueError, TypeError, OverflowError):
-        _refuse(value, place, reason="it is no moment of the years 1 to 9999 in UTC", fix="store null, or text")
+        _refuse(value, place, reason="it must lie in the years 1 to 9999 in UTC", fix="store null, or text")
 
 
 def _decimal(value: Decimal | Decimal128, place: _Place) -> Decimal128:
@@ -278,7 +279,7 @@ def _decimal(value: Decimal | Decimal128, place: _Place) -> Decimal128:
 def _regex(value: Regex[Any], place: _Place) -> Regex[str]:
     pattern, flags = value.pattern, int(value.flags)
     if not isinstance(pattern, str) or "\0" in pattern:
-        _refuse(value, place, reason="the pattern of a regular expression is text without NUL", fix="use a str")
+        _refuse(value, place, reason="the pattern of a regular expression must be text without NUL", fix="use a str")
     if flags & ~int(_REGEX_FLAGS):
         _refuse(value, place, reason="BSON knows the flags i, l, m, s, u and x only", fix="remove the others")
     return Regex(_text(pattern, place), flags)

@@ -39,7 +39,7 @@ _NOT_FINITE: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity"
 _DATE: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+][0-9]{2}:?[0-9]{2})", re.ASCII
 )
-_NO_MOMENT: Final = "its value is no moment of the years 1 to 9999"
+_NO_MOMENT: Final = "its value must be a moment of the years 1 to 9999"
 _OBJECTID: Final = re.compile(r"[0-9a-fA-F]{24}", re.ASCII)
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _SUBTYPE: Final = re.compile(r"[0-9a-fA-F]{1,2}", re.ASCII)
@@ -55,7 +55,7 @@ _UINT32_MAX: Final = 2**32 - 1
 
 
 class MalformedError(Exception):
-    """JSON that is no value; `wormdb.format.json` turns it into an error of the public tree."""
+    """JSON that is not a value; `wormdb.format.json` turns it into an error of the public tree."""
 
 
 class TooDeepError(MalformedError):
@@ -197,7 +197,7 @@ def _read_timestamp(payload: Any) -> Timestamp:
 def _read_regex(payload: Any) -> Regex[str]:
     pattern, options = _parts(payload, "pattern", "options")
     if not isinstance(pattern, str) or "\0" in pattern:
-        raise MalformedError("the pattern is text without NUL")
+        raise MalformedError("the pattern must be text without NUL")
     if not isinstance(options, str) or not set(options) <= _OPTIONS.keys():
         raise MalformedError("the options are letters of i, l, m, s, u, x")
     return Regex(pattern, options)

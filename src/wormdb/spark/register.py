@@ -98,7 +98,9 @@ class WormStreams(WormSource):
         if text is None:
             return any(name in self.options for name in FEED_OPTIONS)
         if text.lower() not in _TRUTHS:
-            raise InvalidRequestError(f"option changes={text}", reason="it is true or false", fix="give one of them")
+            raise InvalidRequestError(
+                f"option changes={text}", reason="it must be true or false", fix="give one of them"
+            )
         return _TRUTHS[text.lower()]
 
     def _followed(self) -> Where:

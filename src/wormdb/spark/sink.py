@@ -1,8 +1,8 @@
 """`df.write.format("worm")`: tasks write immutable blocks, the driver attaches them by one entry of the log.
 
 Spark makes a `WormWriter` in a planning process, pickles it for each task, and asks it to commit in a third process.
-All that it knows is in the target of the job, which was opened when the writer was made. Whatever dies on the way (a
-task, an executor, the driver) leaves blocks that nobody names; who runs the same job again learns what became of it.
+All that it knows is in the target of the job, which was opened when the writer was made. A task, an
+executor or a driver that dies leaves blocks that no entry names; a second run of the same job finds what became of it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class WormWriter(DataSourceArrowWriter):
         attach(access.ledger, self.target, reports, documents, spec)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - nothing is deleted
-        """Give up a job that nobody can run again; Spark also calls this after a commit that landed. 1 PUT."""
+        """Give up a job that cannot be run again; Spark also calls this after a commit that landed. 1 PUT."""
         if isinstance(self.target, BulkTarget) and not self.is_named:
             abort(self.where.access().ledger, self.target.job, "the Spark job failed")
 

@@ -90,7 +90,7 @@ def shape_of_field(field: Field) -> ColumnShape:
 
 
 def shape_of_type(kind: spark.DataType, known: ColumnShape | None, name: str) -> ColumnShape:
-    """The shape of a column that somebody wants as a type; `known` is what documents are declared to have there.
+    """The shape of a column that is wanted as a type; `known` is what documents are declared to have there.
 
     Raises InvalidRequestError for a type that no column can have. No requests.
     """

@@ -151,7 +151,7 @@ def _unsupported(store: Store, reason: str) -> UnsupportedStoreError:
 
 @lru_cache
 def _place(name: str) -> str:
-    """Endpoint and bucket of a store's name; the whole name if it is no URL of ours."""
+    """Endpoint and bucket of a store's name; the whole name if it is not a URL."""
     try:
         return parse_url(name).place
     except InvalidRequestError:

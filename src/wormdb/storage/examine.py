@@ -314,7 +314,7 @@ def _delete_right(patient: _ExaminedStore) -> CheckResult:
         return CheckResult(name, CheckStatus.OK, f"{len(keys)} objects of this examination removed")
     except PermissionDeniedError:
         detail = f"not allowed; {len(keys)} small objects stay below {patient.folder}"
-        fix = "a writer can work without this right; whoever runs gc needs it"
+        fix = "a writer can work without this right; garbage collection needs it"
         return CheckResult(name, CheckStatus.WARN, detail, fix)
     return CheckResult(name, CheckStatus.FAIL, "a deleted object can still be read")
 

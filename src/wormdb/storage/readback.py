@@ -16,7 +16,7 @@ lost                    ours Landed, another Lost,         ours Landed, the expe
 ======================  =================================  =================================
 
 Unknown, because another's object over IfMatch may lie on top of ours. If the read fails
-too, all is Unknown. Nothing is retried here, and nobody may clean up after an Unknown.
+too, all is Unknown. Nothing is retried here, and no caller may clean up after an Unknown.
 """
 
 from __future__ import annotations

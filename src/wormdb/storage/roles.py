@@ -51,7 +51,7 @@ def s3_policy(role: Role, url: StoreUrl) -> dict[str, Any]:
     """
     if url.scheme != "s3":
         raise InvalidRequestError(
-            f"policy for {url}", reason="it is no s3:// URL", fix="see the page on security for Google and Azure"
+            f"policy for {url}", reason="it must be an s3:// URL", fix="see the page on security for Google and Azure"
         )
     bucket = f"arn:aws:s3:::{url.bucket}"
     below = f"{bucket}/{url.prefix}/*" if url.prefix else f"{bucket}/*"

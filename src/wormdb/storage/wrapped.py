@@ -39,7 +39,7 @@ class Lifetime:
     """Begins when a store is opened; every verb calls `check` first, before it takes any lock.
 
     A forked child has the parent's locks and sockets but not its threads, so a verb could
-    wait for ever on a lock that nobody will release. The process id tells, at no cost.
+    wait for ever on a lock that is never released. The process id tells, at no cost.
     """
 
     def __init__(self, name: str) -> None:
@@ -110,7 +110,7 @@ class WrappedStore(Store):
 
     @property
     def name(self) -> str:
-        """The name of the store inside: a wrapper is no other place."""
+        """The name of the store inside: a wrapper is not a place of its own."""
         return self._inner.name
 
     @property

@@ -149,7 +149,7 @@ class FaultStore(WrappedStore):
             page = self._request("list", prefix, lambda: taken)  # noqa: B023 - called at once
             is_stale = is_stale or self._plan.get(self._number) is Fault.STALE_LIST
             yield self._without_news(page, begin) if is_stale else page
-            # The end is told by the last page: it is no request of its own.
+            # The last page tells the end: that takes no request of its own.
             page = next(pages, None)
 
     def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
@@ -255,7 +255,7 @@ def _can_happen(fault: Fault, verb: str, *, is_conditional: bool) -> bool:
 
 
 def _quietly(call: Callable[[], object]) -> None:
-    """Execute, and let nobody hear what the store answered."""
+    """Execute, and drop what the store answered."""
     try:
         call()
     except WormError:

@@ -51,10 +51,10 @@ def test_a_field_of_a_newer_version_is_ignored() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (b'"node": 3', b'"node": 300', "no heartbeat"),
-        (b'"intervalMs": 5000', b'"intervalMs": 0', "no heartbeat"),
-        (b"0123456789abcdef0123", b"zz23456789abcdef0123", "no heartbeat"),
-        (b'"sequence": 7,', b"", "no heartbeat"),
+        (b'"node": 3', b'"node": 300', "not a heartbeat"),
+        (b'"intervalMs": 5000', b'"intervalMs": 0', "not a heartbeat"),
+        (b"0123456789abcdef0123", b"zz23456789abcdef0123", "not a heartbeat"),
+        (b'"sequence": 7,', b"", "not a heartbeat"),
         (b'"node": 3', b'"node": 4', "heartbeat of node 4"),
     ],
 )

@@ -177,7 +177,7 @@ def test_outer_parts_of_a_path_are_given_as_json(tmp_path: Path) -> None:
         ({"url": "URL", "model": "Person", "columns": "nmae"}, "no such field.*name"),
         ({"url": "URL", "model": "Person", "columns": "id,id"}, "named twice"),
         ({"url": "URL", "model": "Person", "outer": "[1]"}, "no JSON object"),
-        ({"url": "URL", "model": "Person", "partitions": "none"}, "it is no number"),
+        ({"url": "URL", "model": "Person", "partitions": "none"}, "it must be a number"),
         ({"url": "URL", "model": "Person", "pushdown": "maybe"}, "auto, on or off"),
         ({"url": "URL", "model": "Person", "filter": '{"age": {"$gtt": 1}}'}, "gtt"),
         ({"url": "URL", "model": "Person", "as_of": "99"}, "the newest entry is"),

@@ -268,7 +268,7 @@ def test_what_a_sink_cannot_do_is_said_with_the_remedy() -> None:
             run(writer(ROW, db), 0, [{"n": 1}])
         Task.query = None
         try:
-            with pytest.raises(InvalidRequestError, match="no task of a streaming query"):
+            with pytest.raises(InvalidRequestError, match="in a task of a streaming query"):
                 run(writer(ROW, db), 0, [{"id": "a"}])
         finally:
             Task.query = QUERY

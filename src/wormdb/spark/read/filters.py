@@ -67,7 +67,7 @@ def _target(attribute: tuple[str, ...], shapes: dict[str, tuple[str, ColumnShape
 
 
 def _points(one: given.Filter, shape: ColumnShape) -> frozenset[bytes] | None:
-    """The keys of equality; None if it is no equality, or not with values that have keys."""
+    """The keys of equality; None for other filters, and for values without keys."""
     if isinstance(one, given.EqualTo | given.EqualNullSafe) and one.value is not None:
         values: Sequence[Any] = [one.value]
     elif isinstance(one, given.In):

@@ -1,6 +1,6 @@
 """Which columns a collection has: those of its model, or what its statistics, its sample and its tail show.
 
-What is inferred is a guess about documents that nobody looked at: a value that does not fit is null in its column.
+Inferred columns are a guess about documents that were not read: a value that does not fit is null in its column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["columns_of_schema", "columns_of_state", "runs_of_view"]
 
 TAIL_DOCUMENTS_MAX: Final = 1_000
-"""So many documents of the tail are looked at."""
+"""Documents of the tail that are looked at."""
 
 _TIMES: Final = ("createdAt", "updatedAt")
 _SYSTEM: Final = {
@@ -65,7 +65,7 @@ def columns_of_state(view: View, model: Model | None, names: Sequence[str] | Non
 
 
 def columns_of_schema(view: View, model: Model | None, schema: StructType) -> list[SparkColumn]:
-    """The columns of a table of a schema that somebody gave. No requests.
+    """The columns of a table by a schema that the caller gave. No requests.
 
     Raises InvalidRequestError for a name that no document can have, and for a type that no column can have.
     """

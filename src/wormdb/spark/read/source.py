@@ -94,13 +94,15 @@ class WormSource(DataSource):
     def _tasks(self) -> int | None:
         text = self.options.get("partitions")
         if text is not None and not (text.isdecimal() and int(text)):
-            raise InvalidRequestError(f"option partitions={text}", reason="it is no number", fix="give 1 or more")
+            raise InvalidRequestError(f"option partitions={text}", reason="it must be a number", fix="give 1 or more")
         return None if text is None else int(text)
 
     def _is_pushing(self) -> bool:
         text = self.options.get("pushdown", "auto").lower()
         if text not in ("auto", "on", "off"):
-            raise InvalidRequestError(f"option pushdown={text}", reason="it is auto, on or off", fix="leave it out")
+            raise InvalidRequestError(
+                f"option pushdown={text}", reason="it must be auto, on or off", fix="leave it out"
+            )
         return self.pushes if text == "auto" else text == "on"
 
 

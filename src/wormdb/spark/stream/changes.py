@@ -111,7 +111,7 @@ class ChangeTable:
 
     @property
     def with_before(self) -> bool:
-        """Whether somebody wants to know what was there before a change."""
+        """Whether a column needs the document before a change."""
         return not {"_op", "_before"}.isdisjoint(self.schema.fieldNames())
 
     def batches(self, changes: Iterator[PlacedChange]) -> Iterator[pa.RecordBatch]:

@@ -26,9 +26,10 @@ __all__ = ["HASH_DIGITS", "LogPosition", "Offset", "Stretch", "stretches"]
 
 # --- Places in a log as Spark keeps them in its checkpoints.
 #
-# An offset says which changes have been read: all through entry `log`, and so many of the entry after it, if that was
-# larger than a micro-batch may be. It holds the hash of entry `log`, so that a log that was thrown away and begun anew
-# is noticed; and where its stream began, which Spark does not keep: it asks again if the first micro-batch is repeated.
+# An offset says which changes have been read: all through entry `log`, and the first `place` of the entry after it, if
+# that was larger than a micro-batch may be. It holds the hash of entry `log`, so that a log that was thrown away and
+# begun anew is noticed; and where its stream began, which Spark does not keep: it asks again if the first micro-batch
+# is repeated.
 
 HASH_DIGITS: Final = 16
 """Digits of a hash that are kept: enough to tell a log from another one."""

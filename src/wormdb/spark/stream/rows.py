@@ -82,7 +82,7 @@ class StreamRows:
     def given(self, batch: pa.RecordBatch) -> Iterator[RowOperation]:
         """What the rows of a batch want: first those that write, then those that delete. No requests.
 
-        Raises InvalidRequestError naming a row that is no document of the collection.
+        Raises InvalidRequestError naming a row that cannot be a document of the collection.
         """
         names = batch.schema.names
         gone = _gone(batch)

@@ -45,7 +45,7 @@ STREAM_OPTIONS: Final = frozenset({"actor", "checkpointlocation", "queryname"})
 TRIES_MAX: Final = 20
 """How often a micro-batch is made anew because others changed the same documents."""
 FORWARD_ENTRIES: Final = 64
-"""From so many entries on the log is brought forward: each commit begins with reading the tail."""
+"""Entries of the tail from which on the log is brought forward: each commit begins with reading the tail."""
 _QUERY: Final = "sql.streaming.queryId"
 
 
@@ -84,12 +84,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRows:
         """Make documents of the rows of one task. No requests, but for the schema.
 
-        Raises InvalidRequestError naming a row that is no document of the collection.
+        Raises InvalidRequestError naming a row that cannot be a document of the collection.
         """
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY)
         if context is None or query is None:
-            raise InvalidRequestError('writeStream.format("worm")', reason="it is no task of a streaming query")
+            raise InvalidRequestError('writeStream.format("worm")', reason="it must run in a task of a streaming query")
         access = self.where.access()
         now_ms = access.context.now_ms()
         texts = {f.name: str(f.metadata[KIND_METADATA]) for f in self.schema if KIND_METADATA in f.metadata}

@@ -213,7 +213,7 @@ def _count(options: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not (text.isdecimal() and int(text)):
-        raise InvalidRequestError(f"option {name}={text}", reason="it is no number", fix="give 1 or more")
+        raise InvalidRequestError(f"option {name}={text}", reason="it must be a number", fix="give 1 or more")
     return int(text)
 
 
@@ -241,7 +241,7 @@ def _mark(ledger: Ledger, view: View, number: int) -> LogPosition:
 
 
 def _within(ledger: Ledger, at: LogPosition, through: int, rows_max: int) -> LogPosition:
-    """The place after at most so many rows, and after whole entries unless the first one has more. 1 GET an entry."""
+    """The place after at most `rows_max` rows: after whole entries, unless the first one has more. 1 GET an entry."""
     end, rows = at, 0
     for record in ledger.feed_parts().records(at.log, through):
         done = at.place if record.number == at.log + 1 else 0

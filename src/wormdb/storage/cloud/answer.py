@@ -1,4 +1,4 @@
-"""Read one HTTP/1.1 answer from a stream, strictly: anything odd is no answer.
+"""Read one HTTP/1.1 answer from a stream, strictly: anything odd is refused.
 
 The standard library reads headers with its mail parser, which took half of a small request's
 processor time. Stores answer with a few plain headers, so this reads just those.

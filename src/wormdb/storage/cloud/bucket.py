@@ -81,11 +81,11 @@ def _asked(store: CloudStore, name: str, setting: str) -> ET.Element | CheckResu
         return CheckResult(name, CheckStatus.SKIP, "there are none, or this key may not see them")
     # No answer of a store has a DOCTYPE; one that has could make the parser work without end.
     if len(answer) > MIB or b"<!" in answer:
-        return CheckResult(name, CheckStatus.SKIP, "not known: the answer is no setting")
+        return CheckResult(name, CheckStatus.SKIP, "not known: the answer is not a setting")
     try:
         return ET.fromstring(answer)  # noqa: S314 - see above
     except ET.ParseError:
-        return CheckResult(name, CheckStatus.SKIP, "not known: the answer is no setting")
+        return CheckResult(name, CheckStatus.SKIP, "not known: the answer is not a setting")
 
 
 def _tag(element: ET.Element) -> str:

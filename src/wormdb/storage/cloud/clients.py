@@ -110,7 +110,7 @@ def _given(settings: Mapping[str, str], **more: str | None) -> Any:
 # process is refused with the way to get keys out of it, since guessing would use other rights
 # than the profile means.
 
-# Where obstore finds credentials by itself; any of these goes before a profile that nobody named.
+# Where obstore finds credentials by itself; any of these goes before a profile that is not named.
 _ENVIRONMENT = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",

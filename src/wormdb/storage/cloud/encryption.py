@@ -2,7 +2,7 @@
 
 =================================  ================================================================
 encryption= in the URL, or         AES256 (keys of S3), aws:kms or aws:kms:dsse (a key of KMS),
-AWS_SERVER_SIDE_ENCRYPTION         sse-c (a key of ours, sent with every request and kept by nobody)
+AWS_SERVER_SIDE_ENCRYPTION         sse-c (a key of ours, sent with every request and never stored)
 kms_key= in the URL, or            the id or ARN of the key of KMS; without it the bucket's own
 AWS_SSE_KMS_KEY_ID
 AWS_SSE_BUCKET_KEY_ENABLED         true: fewer, cheaper calls of KMS
@@ -96,7 +96,7 @@ def encryption_of(url: StoreUrl, environment: Mapping[str, str]) -> Encryption |
         return None
     if algorithm not in ("AES256", *KMS, OWN_KEY):
         raise _refuse(
-            f"{algorithm[:40]!r} is no way of encryption" if algorithm else "a key is given, but no encryption",
+            f"{algorithm[:40]!r} is not a way of encryption" if algorithm else "a key is given, but no encryption",
             f"set encryption= in the URL or AWS_SERVER_SIDE_ENCRYPTION to AES256, {', '.join(KMS)} or {OWN_KEY}",
         )
     if kms_key and algorithm not in KMS:

@@ -182,7 +182,7 @@ class SignedRequests:
         return UnavailableError(f"object {key}", reason=f"no answer from {self._url}: {ended.reason}", key=key)
 
     def _get(self, key: str, headers: dict[str, str], bytes_max: int) -> Answer:
-        """An answer of at most so many bytes."""
+        """An answer of at most `bytes_max` bytes."""
         ended = self._exchange("GET", key, headers, None, bytes_max)
         if isinstance(ended, NotSent):
             raise self._unreached(key, ended)

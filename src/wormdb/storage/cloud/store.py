@@ -440,7 +440,7 @@ class CloudStore(Store):
         if found is not None:
             raise UnavailableError(
                 f"listing of {prefix or 'the root'}",
-                reason=f"{self._url} has something for every key: it is no store",
+                reason=f"{self._url} answers every key with an object: it cannot be a store",
                 fix="look at what is between here and the store (ingress, load balancer, proxy, endpoint), then retry",
                 key=key,
             )

@@ -1,8 +1,8 @@
 """Calls of a client library that nothing can interrupt, given up when the time of their caller is over.
 
-Such a call is made in a thread beside the caller's. Whoever has no more time goes on without it; the thread stays until
-the library's own timeout ends the call, and what it brings then is thrown away. The threads are daemons: the end of
-a program does not wait for them.
+Such a call is made in a thread beside the caller's. A caller that has no time left goes on without it; the thread
+stays until the library's own timeout ends the call, and what it brings then is thrown away. The threads are daemons:
+the end of a program does not wait for them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _InterruptibleCall(Generic[T]):
         self._late(result)
 
     def give_up(self) -> bool:
-        """Whether nobody waits any more; False if it ended just now."""
+        """Stop waiting; False if the call ended just now."""
         with self._lock:
             self._is_given_up = not self.done.is_set()
             return self._is_given_up

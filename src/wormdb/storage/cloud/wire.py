@@ -309,7 +309,7 @@ def _send(connection: socket.socket, head: bytes, body: bytes, patience: Patienc
 
 
 def _has_news(connection: socket.socket) -> bool:
-    """Whether an idle connection is readable: then it was closed, or holds what nobody asked for."""
+    """Whether an idle connection is readable: then it was closed, or holds an answer to no request."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))

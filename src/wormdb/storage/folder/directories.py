@@ -1,7 +1,7 @@
 """Directories below one root, walked by descriptor, so that no link and no `..` leads out.
 
 Every step opens one name with O_NOFOLLOW, relative to the directory above it. The root
-itself may be reached through links: whoever opens a store says where it is.
+itself may be reached through links: the caller that opens a store says where it is.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class FolderTree:
         """Like `open`, but missing directories are made, and all of them are on disk.
 
         Raises InvalidRequestError where an object or a link is in a folder's place, and
-        FileNotFoundError if somebody removes a directory meanwhile.
+        FileNotFoundError if another process removes a directory meanwhile.
         """
         descriptor = self._make_root()
         try:
@@ -284,9 +284,9 @@ class FolderTree:
             ) from error
 
     def _settle(self, above: int, segments: tuple[str, ...]) -> None:
-        # Whoever made the directory below may not have reached its fsync yet, and what we are going to acknowledge
-        # hangs from it: so we wait for it ourselves, whenever the names in this directory have changed since. The
-        # number of the one below would not tell: one that was removed and made again may get the same.
+        # The process that made the directory below may not have reached its fsync yet, and what we are going to
+        # acknowledge hangs from it: so we wait for it ourselves, whenever the names in this directory have changed
+        # since. The number of the one below would not tell: one that was removed and made again may get the same.
         info = os.fstat(above)
         state = info.st_ino, info.st_ctime_ns
         if self._flushed.get(segments) == state:

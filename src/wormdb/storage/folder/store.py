@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalStore"]
 
-# O_NONBLOCK: a pipe that somebody put there must not make us wait for its other end.
+# O_NONBLOCK: a pipe in place of an object must not make us wait for its other end.
 READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -311,14 +311,14 @@ def _read(descriptor: int, start: int, length: int) -> bytes:
 
 
 def _check_root(path: Path) -> None:
-    """Raise if `path` can be no folder; one that is not there is made by the first write."""
+    """Raise if `path` cannot be a folder; one that is not there is made by the first write."""
     with typed_errors(f"folder {path}"):
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
             return
         except UnicodeEncodeError:
-            reason = "its name is no text"
+            reason = "its name must be valid Unicode"
         except OSError as error:
             if error.errno not in (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
                 raise

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PATIENCE_MS", "FolderTime", "Reckoning"]
 
 PATIENCE_MS: Final = 10_000
-"""A verb that took longer tells no time: nobody can say when it looked."""
+"""A verb that took longer tells no time: it may have looked at any moment."""
 SETTLING_MS: Final = 600_000
 """For so long after a start of the machine its clock may be set."""
 RECORD_MS: Final = 1_000

@@ -246,7 +246,7 @@ def _swap(key: str, temporary: _Temporary, descriptor: int, name: str, expected:
 
 @contextmanager
 def _in_doubt(key: str, refusals: Container[int]) -> Iterator[None]:
-    """Around the step that makes the object and all after it: an error that is no refusal is OutcomeUnknownError."""
+    """Around the step that makes the object and all after it: an error other than a refusal is OutcomeUnknownError."""
     try:
         yield
     except OSError as error:

@@ -233,7 +233,7 @@ class ReadWriteContract:
         assert len(set(versions)) == 12
 
     def test_delete_is_idempotent(self, store: Store, other_handle: Store) -> None:
-        """A second delete and a delete of what never was are no errors."""
+        """A second delete and a delete of what never was are not errors."""
         store.put("a/b/c", b"1")
         store.put("a/d", b"2")
         for _ in range(2):
@@ -243,7 +243,7 @@ class ReadWriteContract:
         assert other_handle.get("a/d").body == b"2"
 
     def test_delete_many_removes_what_is_there(self, store: Store, other_handle: Store) -> None:
-        """Missing and repeated keys are no errors, and no other key is touched."""
+        """Missing and repeated keys are not errors, and no other key is touched."""
         for name in ("x/1", "x/2", "y"):
             store.put(name, b"body")
         store.delete_many(["x/1", "never/was", "x/2", "x/1"])
