@@ -67,7 +67,7 @@ def treat_as_many(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stream, "IMPORT_RECORDS", 2)
     patch.setattr(run, "IMPORT_PORTION_BYTES", 100)
     patch.setattr(import_rows, "ROWS_AT_ONCE", 2)
-    patch.setattr(import_rows.Spool.__init__, "__defaults__", (2,))
+    patch.setattr(import_rows.RowSpool.__init__, "__defaults__", (2,))
     patch.setattr(bulk_task, "PORTIONS_MAX", 3)
 
 

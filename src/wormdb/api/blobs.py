@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.storage.store import Store
 
-__all__ = ["BlobMethods", "BlobReader", "BlobTarget", "Spool", "StoredBlob"]
+__all__ = ["BlobMethods", "BlobReader", "BlobSpool", "BlobTarget", "StoredBlob"]
 
 
 # --- The two streams of a blob: one that is written and stored by its end, and one that is read in parts.
@@ -40,7 +40,7 @@ class BlobTarget:
     """
 
     def __init__(
-        self, store: Callable[[str, Spool, str], BlobKey], content_type: str, name: str | None, bytes_max: int
+        self, store: Callable[[str, BlobSpool, str], BlobKey], content_type: str, name: str | None, bytes_max: int
     ) -> None:
         """Made by `Collection.create_blob_target`."""
         from tempfile import SpooledTemporaryFile
@@ -103,7 +103,7 @@ class BlobTarget:
         """
         if self._file is None:
             return
-        key = self._store(self._digest.hexdigest(), Spool(self._file, self._size), self._content_type)
+        key = self._store(self._digest.hexdigest(), BlobSpool(self._file, self._size), self._content_type)
         self._reference = BlobReference(key, self._size, self._content_type, self._name)
         self.abort()
 
@@ -132,7 +132,7 @@ class BlobTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Spool:
+class BlobSpool:
     """What was written to a target, from the beginning as often as it is asked for."""
 
     file: IO[bytes]
@@ -346,7 +346,7 @@ class BlobMethods(Generic[T]):
                     yield StoredBlob(str(key), info.size, info.modified, owners, key in condemned)
 
     @works
-    def _write_blob(self, digest: str, body: Spool, content_type: str) -> BlobKey:
+    def _write_blob(self, digest: str, body: BlobSpool, content_type: str) -> BlobKey:
         _keep_owners(self._access)
         return self._access.ledger.blobs.write(digest, body, content_type)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.api.imports.conflicts import Loss, Suspect
+from wormdb.api.imports.conflicts import KeyClash, Suspect
 from wormdb.api.imports.intake import RejectedRecord, Rejection
-from wormdb.api.imports.load import ConflictFoundError, Loader, LoadRules
+from wormdb.api.imports.load import ConflictFoundError, ImportLoader, LoadRules
 from wormdb.api.imports.run import Loads
 from wormdb.errors import LimitExceededError
 from wormdb.jobs.import_parts import Piece
@@ -74,7 +74,7 @@ def load_piece(access: Access[Any], rules: LoadRules, task: int, rows: Iterable[
             yield some
 
     try:
-        report, read = Loader(access, rules, task).load(counted(), losers, kept.add)
+        report, read = ImportLoader(access, rules, task).load(counted(), losers, kept.add)
     except ConflictFoundError as conflict:
         return Loaded(b"", 0, 0, [], str(conflict))
     return Loaded(report, read, lines[0], kept.rejected)
@@ -191,7 +191,7 @@ class _Load(_Work):
 
     def __call__(self, body: bytes, /) -> Output:
         access, number, rows, more = self.opened(body)
-        losers = msgspec.msgpack.decode(more, type=dict[int, Loss])
+        losers = msgspec.msgpack.decode(more, type=dict[int, KeyClash])
         found = load_piece(access, self.rules, number, rows, losers)
         return Output(msgspec.msgpack.encode(found), found.read)
 
@@ -202,7 +202,7 @@ class _Keys(_Work):
 
     def __call__(self, body: bytes, /) -> Output:
         access, number, rows, _ = self.opened(body)
-        return Output(Loader(access, self.rules, number).keys(rows))
+        return Output(ImportLoader(access, self.rules, number).keys(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class _Suspects(_Work):
     def __call__(self, body: bytes, /) -> Output:
         access, number, rows, more = self.opened(body)
         hashes = frozenset(msgspec.msgpack.decode(more, type=list[int]))
-        return Output(msgspec.msgpack.encode(Loader(access, self.rules, number).suspects(rows, hashes)))
+        return Output(msgspec.msgpack.encode(ImportLoader(access, self.rules, number).suspects(rows, hashes)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Claims",
     "Fate",
+    "KeyClash",
     "Losers",
-    "Loss",
     "Standing",
     "Suspect",
     "losers_of",
@@ -75,7 +75,7 @@ class Suspect(msgspec.Struct, frozen=True, array_like=True):
     """Where it is, for people; empty if that is not known."""
 
 
-class Loss(msgspec.Struct, frozen=True, array_like=True):
+class KeyClash(msgspec.Struct, frozen=True, array_like=True):
     """Why a record is left out: the key that another one has, and which."""
 
     name: str
@@ -84,7 +84,7 @@ class Loss(msgspec.Struct, frozen=True, array_like=True):
     """Where the other record is; empty if that is not known, or a document has it."""
 
 
-Losers: TypeAlias = Mapping[int, Loss]
+Losers: TypeAlias = Mapping[int, KeyClash]
 """The records of a piece that are left out, by their places."""
 
 
@@ -113,7 +113,7 @@ class Standing:
             if there is None or there.document is None or self.rule == "replace":
                 found.append(Claims([] if key is None else [(_ID, key)], []))
             else:
-                found.append("ignored" if self.rule == "ignore" else _taken(new, Loss(_ID, there.id)))
+                found.append("ignored" if self.rule == "ignore" else _taken(new, KeyClash(_ID, there.id)))
         for index in self.view.definition.indexes.ready if with_values else ():
             self._add_index(index, news, found)
         return found
@@ -143,7 +143,7 @@ class Standing:
             claims.keys.extend((index.name, key) for key in keys)
             claims.contested.extend((index.name, key, owner) for key, owner in others)
 
-    def lost(self, new: New, claims: Claims, loss: Loss) -> AlreadyExistsError:
+    def lost(self, new: New, claims: Claims, loss: KeyClash) -> AlreadyExistsError:
         """What is said of a record that is left out. Costs as `violation` if a document has its value."""
         for name, key, owner in claims.contested:
             if (name, key) == (loss.name, loss.key) and not loss.other:
@@ -162,7 +162,7 @@ def _identity(new: New) -> bytes:
     return _NUMBERED if isinstance(new.insert, InsertNext) else new.insert.id
 
 
-def _taken(new: New, loss: Loss) -> AlreadyExistsError:
+def _taken(new: New, loss: KeyClash) -> AlreadyExistsError:
     """What is said of a record whose id, or value of an index, is another's."""
     where = f": {loss.other.removesuffix(f' of {new.file}')} has it" if loss.other else ""
     if loss.name:
@@ -230,13 +230,13 @@ def _later_losers(pieces: Iterable[Sequence[Suspect]]) -> list[Losers]:
     claimed: dict[Key, str] = {}
     found: list[Losers] = []
     for suspects in pieces:
-        losers: dict[int, Loss] = {}
+        losers: dict[int, KeyClash] = {}
         for suspect in suspects:
             clash = next((key for key in suspect.keys if key in claimed), None)
             if clash is None:
                 claimed.update(dict.fromkeys(suspect.keys, suspect.shown))
             else:
-                losers[suspect.place] = Loss(*clash, claimed[clash])
+                losers[suspect.place] = KeyClash(*clash, claimed[clash])
         found.append(losers)
     return found
 
@@ -248,7 +248,7 @@ def _replacing_losers(pieces: Sequence[Sequence[Suspect]]) -> list[Losers]:
     """
     suspects = [suspect for piece in pieces for suspect in piece]
     ids = [next((key for name, key in each.keys if name == _ID), None) for each in suspects]
-    lost: dict[int, Loss] = {}
+    lost: dict[int, KeyClash] = {}
     while True:
         last = {key: place for place, key in enumerate(ids) if key is not None and place not in lost}
         active = [place for place, key in enumerate(ids) if place not in lost and (key is None or last[key] == place)]
@@ -258,34 +258,34 @@ def _replacing_losers(pieces: Sequence[Sequence[Suspect]]) -> list[Losers]:
         lost.update(more)
     for place, key in enumerate(ids):
         if key is not None and place not in lost and last[key] != place:
-            lost[place] = Loss(_ID, key)
+            lost[place] = KeyClash(_ID, key)
     places = iter(range(len(suspects)))
     return [{each.place: lost[at] for each in piece if (at := next(places)) in lost} for piece in pieces]
 
 
 def _kept_by_documents(
     suspects: Sequence[Suspect], active: Sequence[int], last: Mapping[bytes, int]
-) -> dict[int, Loss]:
-    found: dict[int, Loss] = {}
+) -> dict[int, KeyClash]:
+    found: dict[int, KeyClash] = {}
     for place in active:
         for name, key, owner in suspects[place].contested:
             replacing = last.get(id_key(owner))
             if replacing is None or (name, key) in suspects[replacing].keys:
-                found[place] = Loss(name, key)
+                found[place] = KeyClash(name, key)
                 break
     return found
 
 
-def _had_before(suspects: Sequence[Suspect], active: Sequence[int]) -> dict[int, Loss]:
+def _had_before(suspects: Sequence[Suspect], active: Sequence[int]) -> dict[int, KeyClash]:
     claimed: dict[Key, int] = {}
-    found: dict[int, Loss] = {}
+    found: dict[int, KeyClash] = {}
     for place in active:
         values = [key for key in suspects[place].keys if key[0] != _ID]
         clash = next((key for key in values if key in claimed), None)
         if clash is None:
             claimed.update(dict.fromkeys(values, place))
         else:
-            found[place] = Loss(*clash, suspects[claimed[clash]].shown)
+            found[place] = KeyClash(*clash, suspects[claimed[clash]].shown)
     return found
 
 

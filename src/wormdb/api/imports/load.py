@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wormdb.api.write import Writer
     from wormdb.engine.bulk.report import BulkTarget
 
-__all__ = ["ConflictFoundError", "LoadRules", "Loader", "documents_of"]
+__all__ = ["ConflictFoundError", "ImportLoader", "LoadRules", "documents_of"]
 
 
 class ConflictFoundError(Exception):
@@ -44,7 +44,7 @@ class LoadRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Loader:
+class ImportLoader:
     """Loads the records of one piece."""
 
     access: Access[Any]

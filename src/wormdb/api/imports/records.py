@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from wormdb.api.imports.intake import Rejection
-from wormdb.api.imports.rows import Replay, Spool, pack_record, some_rows, unpack_record
+from wormdb.api.imports.rows import Replay, RowSpool, pack_record, some_rows, unpack_record
 from wormdb.api.imports.run import ImportResult, ImportRules, run_import
 from wormdb.api.imports.stream import Stream
 from wormdb.api.records import Record
@@ -70,7 +70,7 @@ def import_records(
         forwards=access.context.settings.forward != "manual",
     )
     kept: Replay[Record] | list[Record | Mapping[str, Any]]
-    kept = records if isinstance(records, list) else Replay(_records(records), Spool(pack_record, unpack_record))
+    kept = records if isinstance(records, list) else Replay(_records(records), RowSpool(pack_record, unpack_record))
     first = options.get("from_line", 0)
     stream = Stream(access, lambda: some_rows("", _records(kept), source, first), rules.rejects_max, told)
     try:

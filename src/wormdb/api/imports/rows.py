@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["ROWS_AT_ONCE", "Replay", "Rows", "Spool", "pack_record", "some_rows", "unpack_record"]
+__all__ = ["ROWS_AT_ONCE", "Replay", "RowSpool", "Rows", "pack_record", "some_rows", "unpack_record"]
 
 ROWS_AT_ONCE: Final = 1_000
 _LENGTH: Final = struct.Struct("<Q")
@@ -55,7 +55,7 @@ class Rows:
         return sum(record.size for record in self.records) if self.batch is None else self.batch.nbytes
 
 
-class Spool(Generic[T]):
+class RowSpool(Generic[T]):
     """A list that keeps its first items in memory and all others in a temporary file. Not thread-safe."""
 
     def __init__(self, pack: Callable[[T], bytes], unpack: Callable[[bytes], T], most: int = IMPORT_RECORDS) -> None:
@@ -100,7 +100,7 @@ class Spool(Generic[T]):
 class Replay(Generic[T]):
     """What can be read only once, as often as it takes: what was read is kept in a spool."""
 
-    def __init__(self, items: Iterable[T], spool: Spool[T]) -> None:
+    def __init__(self, items: Iterable[T], spool: RowSpool[T]) -> None:
         """Nothing is read yet."""
         self._rest = iter(items)
         self._spool = spool

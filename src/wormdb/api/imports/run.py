@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.document import Author
-    from wormdb.api.imports.conflicts import Fate, Losers, Loss, Suspect
+    from wormdb.api.imports.conflicts import Fate, KeyClash, Losers, Suspect
     from wormdb.api.imports.intake import New
-    from wormdb.api.imports.rows import Rows, Spool
+    from wormdb.api.imports.rows import Rows, RowSpool
     from wormdb.api.write import Writer
     from wormdb.engine.bulk.report import BulkTarget, ConflictRule
     from wormdb.engine.commit.operations import Operation
@@ -116,7 +116,7 @@ class Loads:
 
     reports: Sequence[bytes]
     read: int
-    rejected: Sequence[Rejection] | Spool[Rejection]
+    rejected: Sequence[Rejection] | RowSpool[Rejection]
     conflict: str = ""
     """Why nothing of it counts: records have to be looked at one by one."""
     line: int = 0
@@ -129,7 +129,7 @@ class Pieces(Protocol):
     """Records in pieces that can be read as often as it takes."""
 
     def small(self) -> list[Rows] | None:
-        """All records, if they are few enough for one commit; None if they are not, or nobody looked."""
+        """All records, if they are few enough for one commit; None if they are not, or they were not counted."""
         ...
 
     def load(self, rules: LoadRules, losers: Sequence[Losers]) -> Loads:
@@ -201,7 +201,7 @@ def _is_enough(rules: ImportRules, count: int) -> bool:
     return rules.rejects_max is not None and count > rules.rejects_max
 
 
-def _refuse(access: Access[Any], rejects: Sequence[Rejection] | Spool[Rejection]) -> NoReturn:
+def _refuse(access: Access[Any], rejects: Sequence[Rejection] | RowSpool[Rejection]) -> NoReturn:
     """Raise the error of a strict import."""
     first = next(iter(rejects))
     where = f"{first.file}, line {first.record.line:,}" if first.file else f"line {first.record.line:,}"
@@ -216,7 +216,7 @@ def _refuse(access: Access[Any], rejects: Sequence[Rejection] | Spool[Rejection]
 
 
 @dataclass(slots=True)
-class _Plan:
+class _ImportPlan:
     """What becomes of some records, if the state stays as it is."""
 
     operations: list[Operation] = field(default_factory=list)
@@ -289,8 +289,10 @@ class _Commit:
             _refuse(self.access, rejects)
         return ImportResult(read=read, rejected=len(rejects), is_stopped=True)
 
-    def _planned(self, news: Sequence[New], standing: Standing, documents: Writer[Any], *, is_careful: bool) -> _Plan:
-        plan = _Plan()
+    def _planned(
+        self, news: Sequence[New], standing: Standing, documents: Writer[Any], *, is_careful: bool
+    ) -> _ImportPlan:
+        plan = _ImportPlan()
         found = standing.claims(news, with_values=is_careful)
         (losers,) = losers_of([suspects_of(news, found)], self.rules.on_conflict)
         for new, claims in zip(news, found, strict=True):
@@ -300,7 +302,12 @@ class _Commit:
         return plan
 
     def _sort(
-        self, plan: _Plan, new: New, claims: Claims | WormError | Fate, loss: Loss | None, standing: Standing
+        self,
+        plan: _ImportPlan,
+        new: New,
+        claims: Claims | WormError | Fate,
+        loss: KeyClash | None,
+        standing: Standing,
     ) -> None:
         """Decide about one record."""
         if isinstance(claims, WormError):
@@ -317,7 +324,7 @@ class _Commit:
             plan.kept[key] = new
 
 
-def _add(plan: _Plan, key: bytes | int, new: New, standing: Standing, documents: Writer[Any]) -> None:
+def _add(plan: _ImportPlan, key: bytes | int, new: New, standing: Standing, documents: Writer[Any]) -> None:
     """What writes one record."""
     held = standing.held.get(key) if isinstance(key, bytes) else None
     if held is None or held.document is None or not isinstance(new.insert, Insert):

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from wormdb.api.imports.intake import Rejection
-from wormdb.api.imports.load import ConflictFoundError, Loader
-from wormdb.api.imports.rows import Spool
+from wormdb.api.imports.load import ConflictFoundError, ImportLoader
+from wormdb.api.imports.rows import RowSpool
 from wormdb.api.imports.run import ImportResult, Loads, StoppedError
 from wormdb.settings import IMPORT_BYTES, IMPORT_RECORDS
 
@@ -38,7 +38,7 @@ class Stream:
     _begun: Iterator[Rows] | None = None
     """All records, of which some were read already."""
     _numbered: tuple[BulkTarget, int] | None = None
-    _rejected: Spool[Rejection] = field(default_factory=lambda: Spool(Rejection.pack, Rejection.unpack))
+    _rejected: RowSpool[Rejection] = field(default_factory=lambda: RowSpool(Rejection.pack, Rejection.unpack))
 
     def small(self) -> list[Rows] | None:
         """All records, if they are few enough for one commit."""
@@ -81,14 +81,14 @@ class Stream:
         """Remove what was kept in a temporary file."""
         self._rejected.clear()
 
-    def _loader(self, rules: LoadRules) -> Loader:
+    def _loader(self, rules: LoadRules) -> ImportLoader:
         """With one number for all passes over the records: ids that are numbered must be the same in each."""
         model, number = self.access.writer.model, None
         if model is not None and model.id == "seq":
             if self._numbered is None or self._numbered[0] is not rules.target:
                 self._numbered = rules.target, self.access.ledger.settled()[1]
             number = self._numbered[1]
-        return Loader(self.access, rules, number=number)
+        return ImportLoader(self.access, rules, number=number)
 
     def _reject(self, rejected: Rejection) -> None:
         self._rejected.append(rejected)

@@ -158,14 +158,14 @@ def _load(
     pipeline: Pipeline, records: FileRecords, files: tuple[str, ...], options: dict[str, Any], rejects: Rejects
 ) -> ImportResult:
     """Import files, and what can be read only once."""
-    from wormdb.api.imports.rows import Replay, Spool, pack_record, unpack_record
+    from wormdb.api.imports.rows import Replay, RowSpool, pack_record, unpack_record
     from wormdb.jobs.import_ import load_files
 
     with ExitStack() as stack:
         streams = []
         for name in filter(is_stream, files):
             source = stack.enter_context(open_source(name, _text_form(options["form"]), options["separator"]))
-            kept = Replay(source.records(), Spool(pack_record, unpack_record))
+            kept = Replay(source.records(), RowSpool(pack_record, unpack_record))
             stack.callback(kept.close)
             streams.append((name, kept))
         return load_files(pipeline.where, records, pipeline.import_runner, pipeline.told, rejects.add, streams)

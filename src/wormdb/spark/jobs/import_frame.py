@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from wormdb import errors
 from wormdb.api.imports.conflicts import Suspect
-from wormdb.api.imports.load import Loader
+from wormdb.api.imports.load import ImportLoader
 from wormdb.api.imports.rows import Rows
 from wormdb.errors import NotFoundError, WormError
 from wormdb.jobs.import_ import ImportRules, import_pieces
@@ -112,13 +112,13 @@ class _Frame:
 
     def keys(self, rules: LoadRules) -> list[bytes]:
         where = self.where
-        return self._run(lambda number, rows: Output(Loader(where.access(), rules, number).keys(rows)))
+        return self._run(lambda number, rows: Output(ImportLoader(where.access(), rules, number).keys(rows)))
 
     def suspects(self, rules: LoadRules, hashes: frozenset[int]) -> list[list[Suspect]]:
         where = self.where
 
         def find(number: int, rows: Iterator[Rows]) -> Output:
-            return Output(msgspec.msgpack.encode(Loader(where.access(), rules, number).suspects(rows, hashes)))
+            return Output(msgspec.msgpack.encode(ImportLoader(where.access(), rules, number).suspects(rows, hashes)))
 
         return [msgspec.msgpack.decode(body, type=list[Suspect]) if body else [] for body in self._run(find)]
 
