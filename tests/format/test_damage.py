@@ -42,7 +42,7 @@ class Kind:
     data: bytes
     read: Callable[[bytes], Any]
     step: int = 1
-    """Look at every so many bytes only."""
+    """Look at some bytes only, evenly spaced."""
 
 
 def _read_page(data: bytes) -> Any:

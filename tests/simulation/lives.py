@@ -191,7 +191,7 @@ class Loads:
                 client.scan(stale=world.likely(0.3))
 
     def _documents(self, client: Client, names: Sequence[str]) -> list[dict[str, Any]]:
-        """One with an address that others want too, at most: a batch that is at odds with itself is no news."""
+        """One with an address that others want too, at most: a batch at odds with itself shows nothing."""
         documents: list[dict[str, Any]] = [{"_id": name, "v": client.new_value()} for name in names]
         if client.world.likely(0.6):
             documents[-1]["email"] = client.world.pick(*self.addresses)

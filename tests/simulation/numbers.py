@@ -48,7 +48,7 @@ class Numbers:
                 client.scan()
 
     def _greatest(self, client: Client) -> int:
-        """The greatest number that anybody was told of."""
+        """The greatest number that any client was told of."""
         told = [call.facts.get("ids", ()) for call in client.world.history.calls if call.outcome == "ok"]
         return max((int(identity) for ids in told for identity in ids), default=0)
 

@@ -31,7 +31,7 @@ def entries_in(store: Store, paths: EnginePaths) -> dict[int, bytes]:
 
 
 def without_projections(store: Store, collection: str) -> dict[str, bytes]:
-    """The objects of a collection that are no projection of its log: the log, and the blocks that it attaches."""
+    """The objects of a collection that are not a projection of its log: the log, and the blocks that it attaches."""
     paths = EnginePaths.of_collection(collection)
     kept: dict[str, bytes] = {}
     for number, body in entries_in(store, paths).items():

@@ -1,7 +1,7 @@
 """The log that was really written, replayed by a small model that shares no code with the engine.
 
 It knows documents, the trash, indexes and their lives, and what bulk jobs attached, which it reads as
-anybody reads Parquet. Every later state and every change can be asked for: projections and answers are held against it.
+plain Parquet. Every later state and every change can be asked for: projections and answers are held against it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `python -m tests.simulation.run --seeds 0:5000` runs seeds; the same seed gives the same run, to the byte. A run
 sends clients, a forwarder, trimmers, watchers and a resolver against one collection, through a network that drops,
-repeats and delays, on nodes that stop for hours, crash and have wrong clocks. Afterwards every answer that
-anybody was given is held against the log that was really written.
+repeats and delays, on nodes that stop for hours, crash and have wrong clocks. Afterwards every answer
+that a client got is held against the log that was really written.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def frames(spark: SparkSession, url: str, folder: Path) -> dict[str, Any]:
 
 
 def troubled(name: str, spark: SparkSession, url: str, folder: Path) -> dict[str, Any]:
-    """A write of four rows in two tasks, one of them in trouble; and who ran what."""
+    """A write of four rows in two tasks, one of them in trouble; and which executor ran which."""
 
     class Troubled(WormWriter):
         def write(self, iterator: Any) -> Any:
@@ -114,7 +114,7 @@ def troubled(name: str, spark: SparkSession, url: str, folder: Path) -> dict[str
                     daemon = os.getppid()
                     executor = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
                     os.kill(executor, signal.SIGKILL)
-                SystemClock().sleep(600)  # whoever waits for it gives up before
+                SystemClock().sleep(600)  # the process that waits for it gives up before
             return super().write(iterator)
 
     class Source(WormSource):

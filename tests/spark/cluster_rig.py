@@ -26,7 +26,7 @@ _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def driver_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """What a driver, a master and workers need: where they are, and which Python workers run."""
-    # Each Python process of Spark would compile the whole package again where nobody may keep bytecode.
+    # Each Python process of Spark would compile the whole package again where bytecode may not be kept.
     own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {
         **own,

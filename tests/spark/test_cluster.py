@@ -52,7 +52,7 @@ def test_a_job_of_each_kind(cluster: Cluster, s3_server: S3Server, s3_url: str, 
 def test_a_copy_of_a_slow_task_and_an_executor_that_is_killed(
     cluster: Cluster, s3_server: S3Server, s3_url: str, tmp_path: Path, trouble: str
 ) -> None:
-    """The write is one entry with each row once, whoever else wrote blocks for it."""
+    """The write is one entry with each row once, also if other tasks wrote blocks for it."""
     found = run(trouble, cluster, s3_url, tmp_path, s3_server.environment)
     assert (found["rows"], found["number"]) == ({f"k{n}": n for n in range(4)}, 2)
     assert {"1-0", "1-1"} <= set(found["attempts"]), "the task was run twice"

@@ -65,7 +65,7 @@ def test_a_store_that_ignores_preconditions_fails_every_check_of_them(pool: Thre
 
 
 class InterruptedStore(WrappedStore):
-    """Somebody presses Ctrl-C while an object is read back."""
+    """A user presses Ctrl-C while an object is read back."""
 
     def get(self, key: str) -> StoredObject:
         found = self._inner.get(key)

@@ -1,4 +1,4 @@
-"""The memory store: who shares data with whom."""
+"""The memory store: which stores share data."""
 
 from __future__ import annotations
 

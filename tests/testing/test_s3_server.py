@@ -32,7 +32,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A killed orphan may stay a zombie where nobody collects it.
+    # A killed orphan may stay a zombie where no process collects it.
     status = Path(f"/proc/{pid}/status")
     return not (status.exists() and "State:\tZ" in status.read_text())
 

@@ -247,7 +247,7 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def difference(before: bytes | None, after: bytes | None, *, stamped: bool) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two documents differ, with both values; None is no document. No requests.
+    """The fields in which two documents differ, with both values; None stands for no document. No requests.
 
     The id is not among them, nor `updatedAt` if a model keeps it.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wormdb.storage.store import Store
 
-__all__ = ["PRICE_LISTS", "Bill", "Item", "Kind", "Used", "Workload", "predict", "used"]
+__all__ = ["PRICE_LISTS", "Bill", "Item", "ObjectUsage", "Used", "Workload", "predict", "used"]
 
 PRICE_LISTS: dict[str, Prices] = {
     "s3": S3_STANDARD,
@@ -224,7 +224,7 @@ def _storage(workload: Workload) -> Iterator[_Line]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectUsage:
     """All objects of one kind."""
 
     name: str
@@ -244,7 +244,7 @@ class Used:
     prices: str
     days: float
     """The time looked at for `written`."""
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ObjectUsage, ...]
     write_dollars: float
     """At least, for a month like the time looked at: what was written and deleted again is not seen."""
 
@@ -293,7 +293,8 @@ def used(store: Store, *, now_ms: int, prices: Prices = S3_STANDARD, days: float
             sizes[kind] += entry.size
             written[kind] += entry.modified >= since
     kinds = tuple(
-        Kind(name, objects[name], size, prices.of_storage(size), written[name]) for name, size in sizes.most_common()
+        ObjectUsage(name, objects[name], size, prices.of_storage(size), written[name])
+        for name, size in sizes.most_common()
     )
     puts = prices.of_requests(RequestKind.PUT, written.total()) * DAYS / days
     return Used(store.name, prices.name, days, kinds, puts)

@@ -1,4 +1,4 @@
-"""Who may do what in a bucket: three roles, the policy of each for S3, and a way to try a key against its role.
+"""Rights in a bucket: three roles, the policy of each for S3, and a way to try a key against its role.
 
 A reader reads and lists. A writer also writes: every change of documents, bringing them forward included, is a PUT.
 Only a service deletes: it keeps readable files and collects garbage.

@@ -84,7 +84,7 @@ def test_four_processes_count_exactly(tmp_path: Path) -> None:
 
 
 def test_killed_writers_leave_whole_objects(tmp_path: Path) -> None:
-    """kill -9 at moments nobody chose: every object is the old or the new one."""
+    """kill -9 at arbitrary moments: every object is the old or the new one."""
     clock = SystemClock()
     with LocalStore(tmp_path) as store:
         store.put("kill/swapped", sealed(b"first"))

@@ -115,7 +115,7 @@ def test_it_is_followed_after_a_start_until_the_clock_had_time_to_be_set(tmp_pat
 
 
 def test_a_process_that_stopped_in_the_middle_tells_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody can say when it looked: before it stopped, or after."""
+    """It may have looked before it stopped, or after."""
     clock = ManualClock()
     with LocalStore(tmp_path, clock=clock) as store:
         store.put("a", b"")

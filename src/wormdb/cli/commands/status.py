@@ -40,7 +40,7 @@ def command(url: str | None, names: tuple[str, ...], *, as_json: bool) -> None:
         found = existing_status(database, names)
         files = {each.collection: each for each in database.files.status([each.prefix for each in found])}
         about = None if as_json else _about(database)
-    rows = [Row(each, files[each.prefix]) for each in found]
+    rows = [StatusRow(each, files[each.prefix]) for each in found]
     if as_json:
         print_json([{**camel(row.status), "files": _files_json(row.files)} for row in rows])
     elif not rows:
@@ -52,7 +52,7 @@ def command(url: str | None, names: tuple[str, ...], *, as_json: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StatusRow:
     """What is known of one collection."""
 
     status: CollectionStatus
@@ -73,19 +73,19 @@ def _about(database: Database) -> str:
     return f"{database.url}: {models}; {file} {'is its schema' if is_same else 'differs: worm schema diff'}"
 
 
-def _name(row: Row) -> str:
+def _name(row: StatusRow) -> str:
     name = row.status.prefix.rstrip("/")
     return name if row.status.name in {name, ""} else f"{name} ({row.status.name})"
 
 
-def _lag(row: Row) -> str:
+def _lag(row: StatusRow) -> str:
     status = row.status
     if not status.lag_entries:
         return "none"
     return f"{counted(status.lag_entries, 'entry', 'entries')}, {status.lag_bytes:,} bytes"
 
 
-def _files(row: Row) -> str:
+def _files(row: StatusRow) -> str:
     files = row.files
     if not files.enabled:
         return "off"
@@ -99,7 +99,7 @@ def _files_json(files: FilesStatus) -> dict[str, Any]:
     return {name: value for name, value in files.to_dict().items() if name in names}
 
 
-COLUMNS: Mapping[str, Callable[[Row], str]] = {
+COLUMNS: Mapping[str, Callable[[StatusRow], str]] = {
     "collection": _name,
     "documents": lambda row: f"{row.status.count:,}",
     "log": lambda row: f"{row.status.number:,}",

@@ -176,7 +176,7 @@ class Wire:
         self._clock = clock
         self._request_seconds = request_seconds
         self._idle: deque[tuple[socket.socket, float]] = deque()
-        # Idle connections are a cache: who drops a store without closing it deserves no ResourceWarning later.
+        # Idle connections are a cache: dropping a store without closing it should give no ResourceWarning later.
         weakref.finalize(self, _close_all, self._idle).atexit = False
         self._slots = threading.BoundedSemaphore(POOL_THREADS)
         self._context: ssl.SSLContext | None = None

@@ -266,7 +266,7 @@ class ReadWriteContract:
         assert store.get_many([], SerialPool()) == ()
 
     def test_a_closed_store_refuses_every_verb(self, store: Store) -> None:
-        """Also what a cache could have answered, and closing twice is no error."""
+        """Also what a cache could have answered, and closing twice is not an error."""
         store.put("key", b"body")
         store.get("key")
         store.close()
