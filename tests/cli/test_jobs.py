@@ -13,7 +13,7 @@ from wormdb.cli.commands.pipeline import MOVED
 from wormdb.cli.input import engine as engines
 from wormdb.cli.input import engine as steps
 from wormdb.cli.main import worm as root
-from wormdb.jobs.work import Step
+from wormdb.jobs.work import JobProgress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,7 +150,7 @@ def test_older_names_work_and_say_so_for_one_release(shop: str) -> None:
 def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with steps.told_steps(None) as told:
-        told(Step("export", 1, 4, 2_000_000, 50, 3.0, 9.0))
+        told(JobProgress("export", 1, 4, 2_000_000, 50, 3.0, 9.0))
     drawn = capsys.readouterr().err
     assert "25%  export: 1 of 4 parts, 2.0 MB, 50 rows, 9 s left" in drawn
 
@@ -158,11 +158,11 @@ def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> N
 def test_a_pipe_has_few_lines(capsys: Any) -> None:
     with steps.told_steps(True) as told:
         for number in range(101):
-            told(Step("export", number, 100, 0, 0, number / 20, None))
+            told(JobProgress("export", number, 100, 0, 0, number / 20, None))
     assert len(capsys.readouterr().err.splitlines()) == 6
     for progress in (None, False):
         with steps.told_steps(progress) as told:
-            told(Step("export", 1, 4, 0, 0, 3.0, 9.0))
+            told(JobProgress("export", 1, 4, 0, 0, 3.0, 9.0))
     assert capsys.readouterr().err == ""
 
 

@@ -12,7 +12,7 @@ import wormdb
 from benchmarks.metered import Rig, documents
 from wormdb.cli.main import run
 from wormdb.errors import InvalidRequestError
-from wormdb.jobs.costs import DAYS, PRICE_LISTS, Workload, predict, used
+from wormdb.jobs.costs import DAYS, PRICE_LISTS, Workload, measure_usage, predict
 from wormdb.storage.meter import S3_STANDARD
 from wormdb.storage.open import open_store
 from wormdb.system.clock import SystemClock
@@ -146,8 +146,8 @@ def test_what_is_used_is_counted_by_kind(tmp_path: Path, capsys: pytest.CaptureF
         database.forward(["things"])
     clock = SystemClock()
     with open_store(str(tmp_path)) as store:
-        found = used(store, now_ms=clock.now_ms())
-        later = used(store, now_ms=clock.now_ms() + 30 * 86_400_000)
+        found = measure_usage(store, now_ms=clock.now_ms())
+        later = measure_usage(store, now_ms=clock.now_ms() + 30 * 86_400_000)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     kinds = {kind.name: kind for kind in found.kinds}
     assert kinds["log"].objects == 1

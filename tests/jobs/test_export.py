@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wormdb import Database
-    from wormdb.jobs.export import Exported
+    from wormdb.jobs.export import ExportResult
 
 
-def lines(target: str, done: Exported) -> list[bytes]:
+def lines(target: str, done: ExportResult) -> list[bytes]:
     """The lines of all files, in the order of their names."""
     return [line for made in done.files for line in store_at(target).get(made.name).body.splitlines(keepends=True)]
 
 
-def tables(target: str, done: Exported) -> list[pa.Table]:
+def tables(target: str, done: ExportResult) -> list[pa.Table]:
     return [pq.read_table(io.BytesIO(store_at(target).get(made.name).body)) for made in done.files]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.jobs.place import Where
-from wormdb.jobs.work import Course, Item, LocalRunner, Output, Step
+from wormdb.jobs.work import Course, Item, JobProgress, LocalRunner, Output
 from wormdb.system.clock import ManualClock
 
 
@@ -29,7 +29,7 @@ ITEMS = [Item(f"part {number}", bytes([number]), size=10, rows=3) for number in 
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_results_come_in_the_order_of_items(threads: int) -> None:
-    steps: list[Step] = []
+    steps: list[JobProgress] = []
     found = LocalRunner(threads).run("double", Doubling(), ITEMS, steps.append)
     assert found == [item.body * 2 for item in ITEMS]
     assert [step.done for step in steps] == [0, 1, 2, 3, 4, 5]
@@ -38,7 +38,7 @@ def test_results_come_in_the_order_of_items(threads: int) -> None:
 
 
 def test_a_failure_names_the_part_and_the_reason_and_the_others_go_on() -> None:
-    steps: list[Step] = []
+    steps: list[JobProgress] = []
     with pytest.raises(CorruptionError) as caught:
         LocalRunner(2).run("double", Doubling(frozenset({b"\2", b"\4"})), ITEMS, steps.append)
     assert str(caught.value) == (
@@ -48,7 +48,7 @@ def test_a_failure_names_the_part_and_the_reason_and_the_others_go_on() -> None:
 
 
 def test_time_left_follows_from_bytes() -> None:
-    clock, steps = ManualClock(0), list[Step]()
+    clock, steps = ManualClock(0), list[JobProgress]()
     course = Course("x", [Item("a", b"", size=30), Item("b", b"", size=90)], clock, steps.append)
     clock.sleep(2)
     course.finished(0, 7)

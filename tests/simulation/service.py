@@ -33,7 +33,7 @@ from wormdb.api.database import Database
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.jobs.node.node import Node
 from wormdb.jobs.node.pace import Pace
-from wormdb.jobs.node.rounds import Workload
+from wormdb.jobs.node.rounds import Rounds
 from wormdb.settings import MIB, NODE_INTERVALS_LIVE, Settings
 from wormdb.storage.conditions import forget_conditions
 from wormdb.storage.meter import MeteredStore
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.jobs.node.rounds import Round
-    from wormdb.jobs.node.watchlist import Watched
+    from wormdb.jobs.node.watchlist import WatchedCollection
 
 __all__ = ["PACE", "ServiceReport", "run_service_seed"]
 
@@ -148,13 +148,13 @@ class _Run:
         with ExitStack() as stack:
             stack.enter_context(tiny_objects())
             stack.enter_context(cooperative_locks(self.scheduler))
-            stack.enter_context(mock.patch.object(Workload, "round", self._witnessed(Workload.round)))
+            stack.enter_context(mock.patch.object(Rounds, "round", self._witnessed(Rounds.round)))
             self.scheduler.spawn("director", self._direct)
             self.scheduler.run()
         self._judge()
 
     def _witnessed(self, real: Callable[..., Round]) -> Callable[..., Round]:
-        def witnessed(workload: Workload, watched: Watched, *, with_upkeep: bool) -> Round:
+        def witnessed(workload: Rounds, watched: WatchedCollection, *, with_upkeep: bool) -> Round:
             node = workload._turns
             assert isinstance(node, Node)
             self.began.append(RoundStart(self.scheduler.now, node.id, node.ring(), node.silence))

@@ -14,7 +14,7 @@ from wormdb.bql.aggregation import AggregationState, parse_aggregation
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format import json
 from wormdb.format.path import is_position
-from wormdb.jobs.scan import Scan
+from wormdb.jobs.scan import JobScan
 from wormdb.jobs.work import Output
 from wormdb.query.columns.tally import ColumnTally
 
@@ -53,7 +53,7 @@ def aggregate(
     """
     aggregation = parse_aggregation(functions)
     given = {name: list(value) if isinstance(value, tuple) else value for name, value in functions.items()}
-    scan = Scan.of(where, options.filter, options.as_of)
+    scan = JobScan.of(where, options.filter, options.as_of)
     work = _Aggregate(scan, json.encode(given).decode())
     tally = AggregationState(aggregation)
     for state in runner.run("aggregate", work, scan.items(options.tasks), told):
@@ -65,7 +65,7 @@ def aggregate(
 class _Aggregate:
     """Adds up one piece; a value that can be sent."""
 
-    scan: Scan
+    scan: JobScan
     functions: str
 
     def __call__(self, body: bytes, /) -> Output:

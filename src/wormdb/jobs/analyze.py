@@ -33,7 +33,7 @@ from wormdb.format.field_statistics import (
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
 from wormdb.jobs.compact import site_of
-from wormdb.jobs.scan import Scan, cells_along, field_names
+from wormdb.jobs.scan import JobScan, cells_along, field_names
 from wormdb.jobs.work import Output
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | 
         where.access().ledger.forget()  # what is pinned begins with the newest root
     tables = TableReader(where.access())
     named = tables.checked(list(options.fields)) if options.fields else None
-    scan = Scan.of(where, options.filter, options.as_of)
+    scan = JobScan.of(where, options.filter, options.as_of)
     if named is None:
         model = scan.state.model()
         names = field_names(scan, runner, told, tasks=options.tasks) if model is None else []
@@ -151,7 +151,7 @@ def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | 
     return Analysis(where.name, scan.number, gathered.rows, tuple(reports), is_saved)
 
 
-def _save(scan: Scan, gathered: _FieldTallies, *, is_whole: bool) -> bool:
+def _save(scan: JobScan, gathered: _FieldTallies, *, is_whole: bool) -> bool:
     """Keep it in the root; False if there was none. Costs and raises as `publish_statistics`."""
     view = scan.state.newest()
     if view.place is None:
@@ -168,7 +168,7 @@ def _save(scan: Scan, gathered: _FieldTallies, *, is_whole: bool) -> bool:
 class _Analyze:
     """Looks at one piece; a value that can be sent."""
 
-    scan: Scan
+    scan: JobScan
     paths: tuple[str, ...]
 
     def __call__(self, body: bytes, /) -> Output:

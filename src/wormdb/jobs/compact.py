@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.jobs.work import Runner, Told
     from wormdb.maintenance.site import Site
 
-__all__ = ["CompactOptions", "CompactPlan", "Compacted", "ListPlan", "compact", "plan_compact"]
+__all__ = ["CompactOptions", "CompactPlan", "CompactResult", "ListPlan", "compact", "plan_compact"]
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class CompactPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactResult:
     """What a compaction did."""
 
     collection: str
@@ -151,7 +151,7 @@ def compact(
     *,
     plan: CompactPlan | None = None,
     job: str = "compact",
-) -> Compacted:
+) -> CompactResult:
     """Compact a collection, as planned or as it is now. Costs what the plan says, and 1 GET for each later log entry.
 
     What others replaced meanwhile is planned again, three times at most. A crash leaves the old root or the new one,
@@ -259,11 +259,15 @@ def _compact_list(
     return sum(entry.rows for one in written for entry in one.entries), taken == len(pieces)
 
 
-def _compacted(name: str, site: Site, before: RootState, after: RootState, *, rows: int, is_done: bool) -> Compacted:
+def _compacted(
+    name: str, site: Site, before: RootState, after: RootState, *, rows: int, is_done: bool
+) -> CompactResult:
     (runs_before, blocks_before, size_before), (runs_after, blocks_after, size_after) = (
         _amount(site, state) for state in (before, after)
     )
-    return Compacted(name, blocks_before, blocks_after, size_before, size_after, runs_before, runs_after, rows, is_done)
+    return CompactResult(
+        name, blocks_before, blocks_after, size_before, size_after, runs_before, runs_after, rows, is_done
+    )
 
 
 def _amount(site: Site, state: RootState) -> tuple[int, int, int]:

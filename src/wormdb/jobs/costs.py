@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
-from wormdb.jobs.node.pace import LEAF_ENTRIES, Load, Pace
+from wormdb.jobs.node.pace import LEAF_ENTRIES, CollectionLoad, Pace
 from wormdb.settings import DAY_MS, Settings
 from wormdb.storage.meter import AZURE_HOT, GCS_STANDARD, S3_EXPRESS, S3_STANDARD, Prices, RequestKind
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wormdb.storage.store import Store
 
-__all__ = ["PRICE_LISTS", "Bill", "Item", "ObjectUsage", "Used", "Workload", "predict", "used"]
+__all__ = ["PRICE_LISTS", "Bill", "BillItem", "BucketUsage", "ObjectUsage", "Workload", "measure_usage", "predict"]
 
 PRICE_LISTS: dict[str, Prices] = {
     "s3": S3_STANDARD,
@@ -71,7 +71,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class BillItem:
     """One line of a bill: so many of something in a month."""
 
     name: str
@@ -87,7 +87,7 @@ class Bill:
     """A month."""
 
     prices: str
-    items: tuple[Item, ...]
+    items: tuple[BillItem, ...]
 
     @property
     def dollars(self) -> float:
@@ -113,12 +113,12 @@ class _Line:
     formula: str
 
 
-def _item(line: _Line, prices: Prices) -> Item:
+def _item(line: _Line, prices: Prices) -> BillItem:
     if line.unit == "bytes":
         dollars = prices.of_storage(line.count)
     else:
         dollars = prices.of_requests(RequestKind(line.unit), 1) * line.count
-    return Item(line.name, line.unit, line.count, dollars, line.formula)
+    return BillItem(line.name, line.unit, line.count, dollars, line.formula)
 
 
 def _commits_per_day(workload: Workload) -> float:
@@ -132,7 +132,7 @@ def _forwards_per_day(workload: Workload) -> tuple[float, str]:
         each = commits / Settings().forward_entries
         return each * workload.collections, f"commits / {Settings().forward_entries} (setting forward_entries)"
     entries, seconds = Pace().breath(
-        Load(
+        CollectionLoad(
             entries=commits,
             seconds=DAY_SECONDS,
             changes=commits * workload.batch,
@@ -237,7 +237,7 @@ class ObjectUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class BucketUsage:
     """What lies in a bucket."""
 
     store: str
@@ -278,7 +278,7 @@ def _kind_of(key: str) -> str:
     return "nodes" if key.startswith(".worm.nodes/") else "files"
 
 
-def used(store: Store, *, now_ms: int, prices: Prices = S3_STANDARD, days: float = 7) -> Used:
+def measure_usage(store: Store, *, now_ms: int, prices: Prices = S3_STANDARD, days: float = 7) -> BucketUsage:
     """Objects and bytes by kind, and what was written in the last `days`. 1 LIST for each 1,000 objects."""
     if not 0 < days <= 3_650:
         raise InvalidRequestError(f"days={days:g}", reason="it must be above 0, and at most 3650")
@@ -297,4 +297,4 @@ def used(store: Store, *, now_ms: int, prices: Prices = S3_STANDARD, days: float
         for name, size in sizes.most_common()
     )
     puts = prices.of_requests(RequestKind.PUT, written.total()) * DAYS / days
-    return Used(store.name, prices.name, days, kinds, puts)
+    return BucketUsage(store.name, prices.name, days, kinds, puts)

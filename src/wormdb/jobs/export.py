@@ -24,8 +24,8 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.jobs.place import absolute
 from wormdb.jobs.plain_text import csv_line
-from wormdb.jobs.scan import Scan, cells_along, field_names
-from wormdb.jobs.target import Made, Parts, finish, folder_name, make_room, store_at
+from wormdb.jobs.scan import JobScan, cells_along, field_names
+from wormdb.jobs.target import OutputFile, OutputFiles, finish, folder_name, make_room, store_at
 from wormdb.jobs.work import Output
 from wormdb.query.execute.answer import HitMaker
 from wormdb.query.execute.rows import ColumnBatch
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wormdb.query.execute.rows import DocumentBatch, RowBatch
     from wormdb.schema.model import Model
 
-__all__ = ["FORMS", "ExportOptions", "Exported", "Form", "export"]
+__all__ = ["FORMS", "ExportOptions", "ExportResult", "Form", "export"]
 
 Form = Literal["parquet", "ndjson", "csv"]
 FORMS: Final[tuple[Form, ...]] = ("parquet", "ndjson", "csv")
@@ -69,7 +69,7 @@ class ExportOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """What an export wrote."""
 
     collection: str
@@ -79,10 +79,10 @@ class Exported:
     rows: int
     size: int
     """Bytes of all files."""
-    files: tuple[Made, ...]
+    files: tuple[OutputFile, ...]
 
 
-def export(where: Where, target: str, options: ExportOptions, runner: Runner, told: Told | None = None) -> Exported:
+def export(where: Where, target: str, options: ExportOptions, runner: Runner, told: Told | None = None) -> ExportResult:
     """Write the documents of a collection to the folder or bucket `target`.
 
     1 LIST for `target`, then the scan, and 1 PUT for each file; of Parquet twice that if columns turn out to have
@@ -109,7 +109,7 @@ def export(where: Where, target: str, options: ExportOptions, runner: Runner, to
         ]
     files = tuple(made for each in done for made in each.made)
     number = work.scan.number
-    result = Exported(
+    result = ExportResult(
         where.name, number, options.form, sum(each.rows for each in files), sum(each.size for each in files), files
     )
     finish(store, result)
@@ -131,7 +131,7 @@ def _work(where: Where, target: str, options: ExportOptions) -> _Export:
         raise InvalidRequestError(
             "a projection with $", reason="it depends on the query that finds a document", fix="name whole fields"
         )
-    scan = Scan.of(where, options.filter, options.as_of)
+    scan = JobScan.of(where, options.filter, options.as_of)
     model = scan.state.model()
     columns: Mapping[str, str] | None = None
     if options.form != "ndjson":
@@ -167,7 +167,7 @@ def _columns(
 
 
 class _WrittenPart(msgspec.Struct, frozen=True):
-    made: list[Made]
+    made: list[OutputFile]
     seen: list[_FileTypes]
 
 
@@ -175,7 +175,7 @@ class _WrittenPart(msgspec.Struct, frozen=True):
 class _Export:
     """Writes the files of one piece; a value that can be sent."""
 
-    scan: Scan
+    scan: JobScan
     target: str
     form: Form
     columns: tuple[tuple[str, str], ...] | None
@@ -208,7 +208,7 @@ class _Export:
         paths = [DOCUMENT] if self.columns is None else [path for _, path in self.columns]
         names = list(dict.fromkeys(["_id", *paths, *(path for _, path in self.by)]))
         portions = self.scan.portions(share, names)
-        parts = Parts(store_at(self.target), number, self.form)
+        parts = OutputFiles(store_at(self.target), number, self.form)
         seen: list[_FileTypes] = []
         declared = self._declared()
         for portion in portions:
@@ -220,7 +220,7 @@ class _Export:
         return Output(msgspec.msgpack.encode(_WrittenPart(parts.made, seen)), rows_made)
 
     def _add(
-        self, parts: Parts, folder: str, rows: Portion, declared: Mapping[str, str | None], seen: list[_FileTypes]
+        self, parts: OutputFiles, folder: str, rows: Portion, declared: Mapping[str, str | None], seen: list[_FileTypes]
     ) -> None:
         if self.form == "parquet":
             columns = dict(self.columns or ())

@@ -11,9 +11,9 @@ import msgspec
 from wormdb.format import json
 from wormdb.format.past import difference, misc_ms
 from wormdb.jobs.place import absolute
-from wormdb.jobs.scan import Scan
+from wormdb.jobs.scan import JobScan
 from wormdb.jobs.shares import Share, all_ranges
-from wormdb.jobs.target import Made, Parts, finish, make_room, store_at
+from wormdb.jobs.target import OutputFile, OutputFiles, finish, make_room, store_at
 from wormdb.jobs.work import Item, Output
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
 
-__all__ = ["HistoryForm", "HistoryTable", "HistoryWritten", "export_history"]
+__all__ = ["HistoryExport", "HistoryForm", "HistoryTable", "export_history"]
 
 HistoryForm = Literal["parquet", "ndjson"]
 BATCH_ROWS: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryWritten:
+class HistoryExport:
     """What an export of history wrote."""
 
     collection: str
@@ -40,7 +40,7 @@ class HistoryWritten:
     """The log number of the state: the last change that is told."""
     rows: int
     size: int
-    files: tuple[Made, ...]
+    files: tuple[OutputFile, ...]
 
 
 def export_history(  # noqa: PLR0913 - options of one call, each with a default
@@ -52,7 +52,7 @@ def export_history(  # noqa: PLR0913 - options of one call, each with a default
     form: HistoryForm = "parquet",
     overwrite: bool = False,
     tasks: int | None = None,
-) -> HistoryWritten:
+) -> HistoryExport:
     """Write every change of a collection as a row to files in `target`, in order of id and change.
 
     1 LIST, a scan of history in all ranges, and 1 PUT for each file. Raises InvalidRequestError for a place that is not
@@ -62,10 +62,10 @@ def export_history(  # noqa: PLR0913 - options of one call, each with a default
     table = HistoryTable.of(where)
     store = store_at(target)
     make_room(store, target, overwrite=overwrite)
-    bodies = runner.run("history", _Writing(table, target, form), table.items(tasks), told)
-    files = tuple(made for body in bodies for made in msgspec.msgpack.decode(body, type=list[Made]))
+    bodies = runner.run("history", _HistoryPart(table, target, form), table.items(tasks), told)
+    files = tuple(made for body in bodies for made in msgspec.msgpack.decode(body, type=list[OutputFile]))
     size = sum(each.size for each in files)
-    result = HistoryWritten(where.name, table.scan.number, sum(each.rows for each in files), size, files)
+    result = HistoryExport(where.name, table.scan.number, sum(each.rows for each in files), size, files)
     finish(store, result)
     return result
 
@@ -74,12 +74,12 @@ def export_history(  # noqa: PLR0913 - options of one call, each with a default
 class HistoryTable:
     """The changes of one state, cut into ranges of ids; a value that can be sent."""
 
-    scan: Scan
+    scan: JobScan
 
     @classmethod
     def of(cls, where: Where) -> HistoryTable:
-        """Pin the state now. Costs and raises as `Scan.of`."""
-        return cls(Scan.of(where))
+        """Pin the state now. Costs and raises as `JobScan.of`."""
+        return cls(JobScan.of(where))
 
     @staticmethod
     def schema() -> pa.Schema:
@@ -153,7 +153,7 @@ def _row(version: Version, before: bytes | None, *, stamped: bool) -> dict[str, 
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
+class _HistoryPart:
     """Writes one piece of history; a value that can be sent."""
 
     table: HistoryTable
@@ -164,16 +164,16 @@ class _Writing:
         """1 PUT for each file, beside the scan."""
         number, _ = msgspec.msgpack.decode(body, type=tuple[int, Share])
         self.table.scan.state.newest()  # opened first: that brings what the store of the target needs too
-        parts = Parts(store_at(self.target), number, self.form)
+        parts = OutputFiles(store_at(self.target), number, self.form)
         for batch in self.table.batches(body):
-            parts.gatherer("", lambda: _File(self.form)).add(batch)
+            parts.gatherer("", lambda: _HistoryFile(self.form)).add(batch)
             parts.flush()
         parts.flush(is_last=True)
         return Output(msgspec.msgpack.encode(parts.made), sum(made.rows for made in parts.made))
 
 
 @dataclass(slots=True)
-class _File:
+class _HistoryFile:
     form: HistoryForm
     rows: int = 0
     size: int = 0

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wormdb.jobs.analyze import Analysis
-    from wormdb.jobs.compact import Compacted, CompactPlan
-    from wormdb.jobs.export import Exported
-    from wormdb.jobs.history import HistoryForm, HistoryWritten
+    from wormdb.jobs.compact import CompactPlan, CompactResult
+    from wormdb.jobs.export import ExportResult
+    from wormdb.jobs.history import HistoryExport, HistoryForm
     from wormdb.jobs.import_ import FileRecords, Imported
-    from wormdb.jobs.rebuild import Rebuilt
+    from wormdb.jobs.rebuild import RebuildResult
     from wormdb.jobs.work import Runner, Told
     from wormdb.maintenance.audit.report import Verification
 
@@ -39,7 +39,7 @@ class Pipeline:
         self.runner = runner
         self.told = told
 
-    def export(self, target: str, options: ExportOptions | None = None) -> Exported:
+    def export(self, target: str, options: ExportOptions | None = None) -> ExportResult:
         """Write documents as files to a folder or a bucket; costs and raises as `wormdb.jobs.export.export`."""
         return export(self.where, target, options or ExportOptions(), self.runner, self.told)
 
@@ -55,7 +55,7 @@ class Pipeline:
         """What `compact` would do, and what it costs; costs and raises as `wormdb.jobs.compact.plan_compact`."""
         return plan_compact(self.where, options)
 
-    def compact(self, options: CompactOptions | None = None, *, plan: CompactPlan | None = None) -> Compacted:
+    def compact(self, options: CompactOptions | None = None, *, plan: CompactPlan | None = None) -> CompactResult:
         """Deltas and small blocks become base blocks; costs and raises as `wormdb.jobs.compact.compact`."""
         return compact(self.where, options or CompactOptions(), self.runner, self.told, plan=plan)
 
@@ -70,11 +70,11 @@ class Pipeline:
 
     def export_history(
         self, target: str, *, form: HistoryForm = "parquet", overwrite: bool = False, tasks: int | None = None
-    ) -> HistoryWritten:
+    ) -> HistoryExport:
         """Every change as a row of files; costs and raises as `wormdb.jobs.history.export_history`."""
         return export_history(self.where, target, self.runner, self.told, form=form, overwrite=overwrite, tasks=tasks)
 
-    def rebuild(self, options: RebuildOptions | None = None) -> Rebuilt:
+    def rebuild(self, options: RebuildOptions | None = None) -> RebuildResult:
         """Blocks, columns and indexes made again from documents; costs and raises as `wormdb.jobs.rebuild.rebuild`."""
         return rebuild(self.where, options or RebuildOptions(), self.runner, self.told)
 

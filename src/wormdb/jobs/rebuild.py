@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import Place, RootState
     from wormdb.engine.tree.definition import Index
     from wormdb.format.root import Root
-    from wormdb.jobs.compact import Compacted
+    from wormdb.jobs.compact import CompactResult
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
     from wormdb.maintenance.site import Site
 
-__all__ = ["RebuildOptions", "Rebuilt", "RebuiltIndex", "rebuild", "rebuild_indexes"]
+__all__ = ["RebuildOptions", "RebuildResult", "RebuiltIndex", "rebuild", "rebuild_indexes"]
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class RebuiltIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuildResult:
     """What was made again."""
 
     collection: str
@@ -73,7 +73,7 @@ class Rebuilt:
     """Readable files that were written or removed, because they were not as they should be."""
 
 
-def rebuild(where: Where, options: RebuildOptions, runner: Runner, told: Told | None = None) -> Rebuilt:
+def rebuild(where: Where, options: RebuildOptions, runner: Runner, told: Told | None = None) -> RebuildResult:
     """Make blocks, columns and indexes again. May be repeated at any time, beside other writers.
 
     Costs as `Collection.forward`; 1 GET for each block and 2 PUTs for each new one; 1 GET for each new block and, for
@@ -84,7 +84,7 @@ def rebuild(where: Where, options: RebuildOptions, runner: Runner, told: Told | 
     handle = where.handle()
     handle.forward()
     if site_of(where).register.read().root is None:
-        return Rebuilt(where.name, 0, 0, 0, (), 0)
+        return RebuildResult(where.name, 0, 0, 0, (), 0)
     rewritten = CompactOptions(options.block_bytes, history=False, everything=True)
     _check_done(where, compact(where, rewritten, runner, told, job="rebuild"))
     indexes = rebuild_indexes(where, options, runner, told)
@@ -94,10 +94,10 @@ def rebuild(where: Where, options: RebuildOptions, runner: Runner, told: Told | 
         files = len(synced.mended)
     blocks = handle.parquet_files()
     found = tuple(RebuiltIndex(one.name, one.tree.entries) for one in indexes)
-    return Rebuilt(where.name, handle.count(), len(blocks.files), blocks.size_bytes, found, files)
+    return RebuildResult(where.name, handle.count(), len(blocks.files), blocks.size_bytes, found, files)
 
 
-def _check_done(where: Where, done: Compacted) -> None:
+def _check_done(where: Where, done: CompactResult) -> None:
     if not done.is_done:
         raise UnavailableError(
             f"rebuild of {where.name}",

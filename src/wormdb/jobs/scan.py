@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
 
-__all__ = ["Scan", "cells_along", "field_names", "share_portions", "written_filter"]
+__all__ = ["JobScan", "cells_along", "field_names", "share_portions", "written_filter"]
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class JobScan:
     """What a job reads: a value that can be sent."""
 
     state: PinnedState
     filter: RowFilter | None = None
 
     @classmethod
-    def of(cls, where: Where, filter: WrittenFilter = None, as_of: str | None = None) -> Scan:  # noqa: A002 - its name
+    def of(cls, where: Where, filter: WrittenFilter = None, as_of: str | None = None) -> JobScan:  # noqa: A002 - its name
         """Pin a state. Costs and raises as `PinnedState.of`; InvalidRequestError for what is no filter."""
         tree = written_filter(where, filter)
         chosen = None if isinstance(tree, MatchAll) else RowFilter.of(tree.text)
@@ -103,7 +103,7 @@ def cells_along(portion: Portion, path: str) -> list[Any]:
 NAMES_MAX: Final = 10_000
 
 
-def field_names(scan: Scan, runner: Runner, told: Told | None = None, *, tasks: int | None = None) -> list[str]:
+def field_names(scan: JobScan, runner: Runner, told: Told | None = None, *, tasks: int | None = None) -> list[str]:
     """The fields that some documents of a scan have, sorted, without the id. Reads every document.
 
     Raises LimitExceededError for too many, and what the first piece that failed raised.
@@ -121,7 +121,7 @@ def field_names(scan: Scan, runner: Runner, told: Told | None = None, *, tasks: 
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    scan: Scan
+    scan: JobScan
 
     def __call__(self, body: bytes, /) -> Output:
         """The fields of the documents of one piece."""

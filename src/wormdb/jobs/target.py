@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wormdb.storage.store import Store
 
-__all__ = ["DONE", "Gatherer", "Made", "Parts", "finish", "folder_name", "make_room", "store_at"]
+__all__ = ["DONE", "Gatherer", "OutputFile", "OutputFiles", "finish", "folder_name", "make_room", "store_at"]
 
 FLUSH_BYTES: Final = 64 * MIB
 """So much is collected before files are written: larger pieces make several files."""
@@ -36,7 +36,7 @@ _NOTHING: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class OutputFile:
     """One file."""
 
     name: str
@@ -60,14 +60,14 @@ G = TypeVar("G", bound=Gatherer)
 
 
 @dataclass(slots=True)
-class Parts:
+class OutputFiles:
     """The files of one piece of an export, by folder. Writing again gives the same files."""
 
     store: Store
     number: int
     """Of the piece: the same in every run."""
     suffix: str
-    made: list[Made] = field(default_factory=list)
+    made: list[OutputFile] = field(default_factory=list)
     _open: dict[str, Gatherer] = field(default_factory=dict)
     _flushed: int = 0
 
@@ -93,7 +93,7 @@ class Parts:
             name = f"{folder}part-{self.number:05}{later}.{self.suffix}"
             body = gatherer.finish()
             self.store.put(name, body)
-            self.made.append(Made(name, gatherer.rows, len(body)))
+            self.made.append(OutputFile(name, gatherer.rows, len(body)))
         self._open.clear()
         self._flushed += 1
 

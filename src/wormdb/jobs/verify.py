@@ -58,7 +58,7 @@ def verify_collection(
         Item(f"blocks from {blocks[0][1].name} on", msgspec.msgpack.encode(blocks), size, len(blocks))
         for blocks, size in found
     ]
-    bodies = runner.run("verify blocks", _Check(place), items, told)
+    bodies = runner.run("verify blocks", _BlockCheck(place), items, told)
     passed = frozenset(claim for body in bodies for claim in msgspec.msgpack.decode(body, type=list[bytes]))
     has_passed = all(claim_of(entry, where) in passed for blocks, _ in found for where, entry in blocks)
     agreed = None
@@ -87,7 +87,7 @@ def _agreed(place: Place, site: Site, by: tuple[Runner, Told | None], *, unrefer
         )
         for number, share in enumerate(shares, 1)
     ]
-    bodies = runner.run("verify agreement", _Agree(place, encode_root(state.root), outline), items, told)
+    bodies = runner.run("verify agreement", _RangeCheck(place, encode_root(state.root), outline), items, told)
     parts = [msgspec.msgpack.decode(body, type=PartTally) for body in bodies]
     return verify_parts(site, log, parts, unreferenced=unreferenced)
 
@@ -120,7 +120,7 @@ def _pieces(site: Site) -> Iterator[tuple[list[_Block], int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Check:
+class _BlockCheck:
     """Checks some blocks; a value that can be sent."""
 
     place: Place
@@ -134,7 +134,7 @@ class _Check:
 
 
 @dataclass(frozen=True, slots=True)
-class _Agree:
+class _RangeCheck:
     """Looks at one range of ids; a value that can be sent."""
 
     place: Place

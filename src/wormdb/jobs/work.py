@@ -31,11 +31,11 @@ __all__ = [
     "Course",
     "Failure",
     "Item",
+    "JobProgress",
     "LocalRunner",
     "Output",
     "Result",
     "Runner",
-    "Step",
     "Told",
     "Work",
     "attempt",
@@ -74,7 +74,7 @@ class Work(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JobProgress:
     """How far a job is."""
 
     job: str
@@ -90,7 +90,7 @@ class Step:
     """Stored bytes of all items; 0 if that is not known."""
 
 
-Told: TypeAlias = "Callable[[Step], None]"
+Told: TypeAlias = "Callable[[JobProgress], None]"
 """Hears how far a job is."""
 
 
@@ -206,7 +206,7 @@ class Course:
         total = sum(item.size for item in self.items)
         whole, done = (total, size) if total else (len(self.items), self._done)
         left = seconds * (whole - done) / done if done else None
-        self.told(Step(self.job, self._done, len(self.items), size, rows, seconds, left, total))
+        self.told(JobProgress(self.job, self._done, len(self.items), size, rows, seconds, left, total))
 
 
 # --- pieces of work in this process ---

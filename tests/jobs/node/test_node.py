@@ -16,7 +16,7 @@ from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import InvalidRequestError
 from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.jobs.node.node import Node
-from wormdb.jobs.node.pace import Load, Pace
+from wormdb.jobs.node.pace import CollectionLoad, Pace
 from wormdb.jobs.node.rounds import turn_of, until_next_window, window_of
 from wormdb.settings import LOG_RETENTION_MS_MIN, Settings
 from wormdb.storage.meter import S3_STANDARD
@@ -350,7 +350,7 @@ def test_waiting_is_bounded_and_gains_something(
     entries: int, seconds: float, each: int, leaves: float, size: float
 ) -> None:
     pace = Pace()
-    load = Load(entries=entries, seconds=seconds, changes=entries * each, leaves=leaves, entry_bytes=size)
+    load = CollectionLoad(entries=entries, seconds=seconds, changes=entries * each, leaves=leaves, entry_bytes=size)
     most, longest = pace.breath(load)
     assert pace.breath_entries <= most <= pace.shared_entries
     assert pace.breath_seconds <= longest <= pace.shared_seconds + 1e-6
@@ -365,7 +365,7 @@ def test_waiting_is_bounded_and_gains_something(
 def test_indexes_let_changes_wait_that_share_their_leaves() -> None:
     pace = Pace()
     default = pace.breath_entries, pace.breath_seconds
-    busy = Load(entries=30, seconds=30, changes=30_000, leaves=1_000, entry_bytes=50_000)
+    busy = CollectionLoad(entries=30, seconds=30, changes=30_000, leaves=1_000, entry_bytes=50_000)
     assert pace.breath(busy) == (300, 300.0)
     assert list(pace.breath(replace(busy, entry_bytes=200_000))) == pytest.approx([167, 167.8], abs=0.1)
     assert list(pace.breath(replace(busy, leaves=200))) == pytest.approx([102, 102.4])

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from wormdb.jobs.work import Step
+    from wormdb.jobs.work import JobProgress
 
 
 def test_spark_does_what_one_process_does(spark: SparkSession, tmp_path: Path) -> None:
     url = str(tmp_path / "db")
     customers(url).close()
-    steps: list[Step] = []
+    steps: list[JobProgress] = []
     jobs, here = pipeline(spark, url, "Customer", told=steps.append), local_pipeline(url, "Customer")
     asked: dict[str, Any] = {"group_by": "status", "count": True, "sum": ["age", "balance"], "distinct": "age"}
     options = AggregateOptions(filter="age>10", tasks=3)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from wormdb.cli.show.text import print_json, print_table
-from wormdb.jobs.costs import PRICE_LISTS, Bill, Used, Workload, predict, used
+from wormdb.jobs.costs import PRICE_LISTS, Bill, BucketUsage, Workload, measure_usage, predict
 from wormdb.storage.open import open_store
 from wormdb.system.clock import SystemClock
 
@@ -59,7 +59,7 @@ def command(
         raise click.UsageError("--used needs a URL")
     clock = SystemClock()
     with open_store(url, clock=clock) as opened:
-        found = used(opened, now_ms=clock.now_ms(), prices=prices, days=days)
+        found = measure_usage(opened, now_ms=clock.now_ms(), prices=prices, days=days)
     if as_json:
         print_json(_as_json(found))
     else:
@@ -67,7 +67,7 @@ def command(
     return 0
 
 
-def _as_json(found: Used) -> Mapping[str, Any]:
+def _as_json(found: BucketUsage) -> Mapping[str, Any]:
     sums = {"bytes": found.bytes, "storageDollars": found.storage_dollars}
     plain = msgspec.to_builtins(found)
     return {
@@ -87,7 +87,7 @@ def _print_bill(bill: Bill, *, explain: bool) -> None:
     click.echo(f"in all ${bill.dollars:,.2f} a month")
 
 
-def _print_used(found: Used) -> None:
+def _print_used(found: BucketUsage) -> None:
     click.echo(f"{found.store}, at the prices of {found.prices}")
     rows = [
         (kind.name, f"{kind.objects:,}", _counted("bytes", kind.bytes), f"${kind.dollars:,.4f}", f"{kind.written:,}")

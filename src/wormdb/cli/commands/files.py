@@ -9,7 +9,7 @@ import click
 from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, MODEL, URL, YES, complete_models, find_collection, is_confirmed
 from wormdb.cli.show.progress import told_of
-from wormdb.cli.show.text import Column, counted, print_json, print_ruled
+from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled
 from wormdb.cli.verbs import Verb
 from wormdb.settings import Settings
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 COLUMNS = (
-    Column("Collection", 0),
-    Column("Files", 0),
-    Column("Oplog", 0),
-    Column("Snapshots", 0),
-    Column("Trash", 0),
-    Column("Through", 0, is_right=True),
-    Column("Lag", 0, is_right=True),
-    Column("Pending", 0, is_right=True),
-    Column("Count", 0, is_right=True),
+    TextColumn("Collection", 0),
+    TextColumn("Files", 0),
+    TextColumn("Oplog", 0),
+    TextColumn("Snapshots", 0),
+    TextColumn("Trash", 0),
+    TextColumn("Through", 0, is_right=True),
+    TextColumn("Lag", 0, is_right=True),
+    TextColumn("Pending", 0, is_right=True),
+    TextColumn("Count", 0, is_right=True),
 )
 MANUAL = Settings(forward="manual")
 _SHOWN_MAX = 100

@@ -9,7 +9,7 @@ import click
 from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
 from wormdb.cli.input.question import FILTER, read_filters
-from wormdb.cli.show.text import Column, print_ruled, print_values
+from wormdb.cli.show.text import TextColumn, print_ruled, print_values
 from wormdb.cli.verbs import Verb
 from wormdb.format import json
 
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-COLUMNS = (Column("Function", 0), Column("Hash", 0), Column("Entry", 0, is_right=True), Column("Filter", 0))
+COLUMNS = (
+    TextColumn("Function", 0),
+    TextColumn("Hash", 0),
+    TextColumn("Entry", 0, is_right=True),
+    TextColumn("Filter", 0),
+)
 NAME = click.argument("name")
 _HASH_SHOWN = len("sha256:") + 12
 

@@ -10,7 +10,7 @@ from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
 from wormdb.cli.show.indexes import kind_of, line_of
 from wormdb.cli.show.progress import working
-from wormdb.cli.show.text import Column, counted, print_json, print_ruled
+from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled
 from wormdb.cli.verbs import Verb
 from wormdb.format.bson_types import TYPE_NAMES
 from wormdb.settings import Settings
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 COLUMNS = (
-    Column("Index", 0),
-    Column("Fields", 0),
-    Column("Type", 0),
-    Column("State", 0),
-    Column("Entries", 0, is_right=True),
-    Column("Distinct", 0, is_right=True),
+    TextColumn("Index", 0),
+    TextColumn("Fields", 0),
+    TextColumn("Type", 0),
+    TextColumn("State", 0),
+    TextColumn("Entries", 0, is_right=True),
+    TextColumn("Distinct", 0, is_right=True),
 )
 NAME = click.argument("name")
 MANUAL = Settings(forward="manual")

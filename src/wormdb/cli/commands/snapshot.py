@@ -10,7 +10,7 @@ import click
 from wormdb.api.database import connect
 from wormdb.cli.input.document import ACTOR, IN_MODEL, ask_to_return, document_words, find_document
 from wormdb.cli.input.place import AS_JSON, URL, YES
-from wormdb.cli.show.text import Column, print_json, print_ruled, print_values, size_text
+from wormdb.cli.show.text import TextColumn, print_json, print_ruled, print_values, size_text
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError, NotFoundError
 
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-COLUMNS = (Column("Taken", 0), Column("Seq", 0, is_right=True), Column("Size", 0, is_right=True), Column("By", 0))
+COLUMNS = (
+    TextColumn("Taken", 0),
+    TextColumn("Seq", 0, is_right=True),
+    TextColumn("Size", 0, is_right=True),
+    TextColumn("By", 0),
+)
 
 
 @click.group("snapshot")

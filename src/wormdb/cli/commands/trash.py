@@ -9,7 +9,7 @@ import click
 from wormdb.api.database import connect
 from wormdb.cli.input.document import ACTOR, IN_MODEL, document_words, find_document, trashing_collection
 from wormdb.cli.input.place import AS_JSON, URL, YES, complete_models, is_confirmed
-from wormdb.cli.show.text import Column, cell_of, counted, print_ruled, print_values, time_text
+from wormdb.cli.show.text import TextColumn, cell_of, counted, print_ruled, print_values, time_text
 from wormdb.cli.verbs import Verb
 from wormdb.errors import NotFoundError
 from wormdb.format.wrappers import moment
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-COLUMNS = (Column("Id", 0), Column("Deleted", 0), Column("By", 0), Column("Expires", 0))
+COLUMNS = (TextColumn("Id", 0), TextColumn("Deleted", 0), TextColumn("By", 0), TextColumn("Expires", 0))
 MODEL_MAYBE = click.argument("model", required=False, shell_complete=complete_models)
 _IDS_SHOWN = 10
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACTOR",
     "IN_MODEL",
-    "Named",
+    "NamedDocument",
     "ask_to_return",
     "document_words",
     "find_document",
@@ -52,7 +52,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNOR
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedDocument:
     """A document that was found by its name."""
 
     collection: Collection[Document]
@@ -81,7 +81,7 @@ def _complete_first(context: click.Context, parameter: click.Parameter, incomple
     return [] if context.params.get("words") else complete_models(context, parameter, incomplete)
 
 
-def find_document(database: Database, words: Sequence[str], model: str | None) -> Named:
+def find_document(database: Database, words: Sequence[str], model: str | None) -> NamedDocument:
     """The document of `[MODEL] ID`. 1 GET for the schema, and what history costs of each way to read the id.
 
     Without a model every model of the schema is asked, or every collection if there is no schema. Raises
@@ -131,7 +131,7 @@ def _names(database: Database) -> list[str]:
     return [name for name, model in database.schema.models.items() if not model.path.outer]
 
 
-def _search(database: Database, text: str) -> Named:
+def _search(database: Database, text: str) -> NamedDocument:
     names = [name for name in _names(database) if not _is_singleton(database, name)]
     asked = [_documents(database, find_collection(database, name), text) for name in names]
     found = [each for documents, _ in asked for each in documents]
@@ -154,9 +154,9 @@ def _is_singleton(database: Database, name: str) -> bool:
 
 def _documents(
     database: Database, collection: Collection[Document], text: str
-) -> tuple[list[Named], InvalidRequestError | None]:
+) -> tuple[list[NamedDocument], InvalidRequestError | None]:
     """What a text names in a collection, one document as a rule; and why it is no id there, if it is none."""
-    found: list[Named] = []
+    found: list[NamedDocument] = []
     refusals: list[InvalidRequestError] = []
     ways = readings(text, model_of(database, collection))
     for identity in ways:
@@ -166,11 +166,11 @@ def _documents(
             refusals.append(error)
             continue
         if history:
-            found.append(Named(collection, identity, history))
+            found.append(NamedDocument(collection, identity, history))
     return found, refusals[0] if len(refusals) == len(ways) else None
 
 
-def _single(found: Sequence[Named], text: str) -> Named:
+def _single(found: Sequence[NamedDocument], text: str) -> NamedDocument:
     if len(found) == 1:
         return found[0]
     forms = [f"{each.collection.name} {_exact(each.id)}" for each in found]
@@ -184,7 +184,7 @@ def _exact(identity: Any) -> str:
     return f"'{json.encode(identity).decode()}'" if isinstance(identity, str) else encode_segment(identity)
 
 
-def ask_to_return(named: Named, seq: int, shown: str, question: str, options: Mapping[str, Any]) -> int | None:
+def ask_to_return(named: NamedDocument, seq: int, shown: str, question: str, options: Mapping[str, Any]) -> int | None:
     """Show what differs if a document goes back to one of its changes, and ask; None to go on, else an exit code.
 
     `shown` names the change. Nothing is asked where nothing differs. 1 GET in a warm process; raises ConflictError if

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.api.document import Document
     from wormdb.jobs.pipeline import Pipeline
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Step
+    from wormdb.jobs.work import JobProgress
 
 __all__ = [
     "FILES",
@@ -46,7 +46,7 @@ _LINE_SECONDS: Final = 1.0
 
 
 @contextmanager
-def told_steps(progress: bool | None) -> Iterator[Callable[[Step], None]]:
+def told_steps(progress: bool | None) -> Iterator[Callable[[JobProgress], None]]:
     """What to tell of each step, on standard error, as --progress says: without it only on a terminal."""
     if progress is False or not sys.stderr.isatty():
         yield _Lines() if progress else lambda _: None
@@ -57,13 +57,13 @@ def told_steps(progress: bool | None) -> Iterator[Callable[[Step], None]]:
         tell_line("")
 
 
-def _part(step: Step) -> float | None:
+def _part(step: JobProgress) -> float | None:
     if step.whole:
         return step.size / step.whole
     return step.done / step.items if step.items else None
 
 
-def _text(step: Step) -> str:
+def _text(step: JobProgress) -> str:
     left = "" if step.seconds_left is None else f", {step.seconds_left:,.0f} s left"
     return f"{step.job}: {step.done:,} of {step.items:,} parts, {size_text(step.size)}, {step.rows:,} rows{left}"
 
@@ -72,7 +72,7 @@ class _Lines:
     def __init__(self) -> None:
         self._last: tuple[str, float] = ("", 0.0)
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: JobProgress) -> None:
         job, seconds = self._last
         if job == step.job and 0 < step.done < step.items and step.seconds - seconds < _LINE_SECONDS:
             return

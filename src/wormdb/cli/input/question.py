@@ -35,7 +35,7 @@ __all__ = [
     "SELECT",
     "SORT",
     "STRATEGY",
-    "Asked",
+    "QueryArguments",
     "columns_for",
     "read_as_of",
     "read_filters",
@@ -64,7 +64,7 @@ ORDERS = ("asc", "desc")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryArguments:
     """One question, read from options."""
 
     filter: Filter
@@ -72,7 +72,7 @@ class Asked:
     options: FindOptions
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Asked:
+    def of(cls, options: Mapping[str, Any]) -> QueryArguments:
         """Raises InvalidRequestError with the place of the first mistake. No requests."""
         found: FindOptions = {}
         if options.get("sort"):
@@ -166,7 +166,7 @@ def read_as_of(text: str | None) -> int | str | None:
     return text if time.utcoffset() is not None else time.replace(tzinfo=UTC).isoformat()
 
 
-def columns_for(asked: Asked, model: Model | None) -> Columns | None:
+def columns_for(asked: QueryArguments, model: Model | None) -> Columns | None:
     """The columns of a file: those that were named, else the model's; None if only the rows tell."""
     if asked.select is not None:
         return None if asked.names is None else columns_of(asked.names)

@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from wormdb.cli.show.rows import FORMATS, write_rows
-from wormdb.cli.show.text import Column, cell_of, is_number, number_text, print_ruled
+from wormdb.cli.show.text import TextColumn, cell_of, is_number, number_text, print_ruled
 from wormdb.format import json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["FORMAT", "AskedSums", "with_functions"]
+__all__ = ["FORMAT", "AggregateArguments", "with_functions"]
 
 FUNCTIONS: Final = ("sum", "avg", "min", "max")
 _OPTIONS: Final = (
@@ -39,7 +39,7 @@ def with_functions(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSums:
+class AggregateArguments:
     """One aggregation, read from options."""
 
     groups: list[str]
@@ -47,7 +47,7 @@ class AskedSums:
     fields: dict[str, list[str]]
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> AskedSums:
+    def of(cls, options: Mapping[str, Any]) -> AggregateArguments:
         """No requests."""
         fields = {name: _fields(options[name]) for name in FUNCTIONS}
         counts = options["counts"] or not any(fields.values())
@@ -110,7 +110,9 @@ def _row(
 
 
 def _print(rows: Sequence[dict[str, Any]], groups: Sequence[str], labels: Sequence[str]) -> None:
-    columns = [Column(name, 0) for name in groups]
-    columns += [Column(label, 0, all(is_number(row[label]) or row[label] is None for row in rows)) for label in labels]
+    columns = [TextColumn(name, 0) for name in groups]
+    columns += [
+        TextColumn(label, 0, all(is_number(row[label]) or row[label] is None for row in rows)) for label in labels
+    ]
     cells = [[*(cell_of(row[name]) for name in groups), *(number_text(row[label]) for label in labels)] for row in rows]
     print_ruled(columns, cells)

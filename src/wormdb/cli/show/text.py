@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
-    "Column",
+    "TextColumn",
     "camel",
     "cell_of",
     "counted",
@@ -174,7 +174,7 @@ _GAP = "  "
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TextColumn:
     """One column: its name, how many places it has, and whether numbers stand at its right."""
 
     name: str
@@ -182,7 +182,7 @@ class Column:
     is_right: bool = False
 
 
-def print_ruled(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+def print_ruled(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]]) -> None:
     """A whole table; columns grow with what is in them."""
     wide = [fitted(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
     for line in ruled_head(wide):
@@ -191,24 +191,24 @@ def print_ruled(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         click.echo(ruled_row(wide, row))
 
 
-def fitted(column: Column, cells: Sequence[str], width_max: int | None = None) -> Column:
+def fitted(column: TextColumn, cells: Sequence[str], width_max: int | None = None) -> TextColumn:
     """A column wide enough for its name and some cells, at most `width_max`."""
     name = one_line(column.name)
     width = max([column.width, width_of(name), *(width_of(one_line(cell)) for cell in cells)])
-    return Column(name, width if width_max is None else min(width, width_max), column.is_right)
+    return TextColumn(name, width if width_max is None else min(width, width_max), column.is_right)
 
 
-def ruled_head(columns: Sequence[Column]) -> tuple[str, str]:
+def ruled_head(columns: Sequence[TextColumn]) -> tuple[str, str]:
     """The names of columns, and the dashes below them."""
     return ruled_row(columns, [column.name for column in columns]), _GAP.join("-" * column.width for column in columns)
 
 
-def ruled_row(columns: Sequence[Column], cells: Sequence[str]) -> str:
+def ruled_row(columns: Sequence[TextColumn], cells: Sequence[str]) -> str:
     """One row; what is too long is cut, with … at its end."""
     return _GAP.join(_placed(column, cell) for column, cell in zip(columns, cells, strict=True)).rstrip()
 
 
-def _placed(column: Column, cell: str) -> str:
+def _placed(column: TextColumn, cell: str) -> str:
     shown = cut(one_line(cell), column.width)
     blanks = " " * (column.width - width_of(shown))
     return blanks + shown if column.is_right else shown + blanks

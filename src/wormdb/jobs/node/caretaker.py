@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from wormdb.jobs.node.pace import StoreClock
     from wormdb.settings import Settings
 
-__all__ = ["Caretaker", "Forwarded", "KeptUp"]
+__all__ = ["Caretaker", "ForwardResult", "UpkeepResult"]
 
 _SKEW_MS_MAX = 60_000
 """With a clock further away from the store's than this, nothing is purged: what expires is judged by it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forwarded:
+class ForwardResult:
     """What became of one collection's log."""
 
     through: int
@@ -52,7 +52,7 @@ class Forwarded:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptUp:
+class UpkeepResult:
     """What was removed from one collection."""
 
     purged: int
@@ -95,7 +95,7 @@ class Caretaker:
         has_work = definition.unbuilt or definition.keeps_files or (state.root.versions and has_old(state.root))
         return None if has_work or self.has_entry(prefix, state.applied + 1) else state.applied
 
-    def forward(self, prefix: str) -> Forwarded:
+    def forward(self, prefix: str) -> ForwardResult:
         """Bring a collection forward: blocks, indexes, history, readable files. Costs as `Collection.forward`.
 
         The first time 2 GETs more.
@@ -107,9 +107,11 @@ class Caretaker:
         wrote = self.database.cost().puts - self.own_puts() > before
         keeps_files = ledger.known().definition.keeps_files
         files_seconds = self._settings.files_seconds if keeps_files else None
-        return _forwarded(known, ledger.known(), Forwarded(through, through - known.base_number, wrote, files_seconds))
+        return _forwarded(
+            known, ledger.known(), ForwardResult(through, through - known.base_number, wrote, files_seconds)
+        )
 
-    def keep_up(self, prefix: str) -> KeptUp:
+    def keep_up(self, prefix: str) -> UpkeepResult:
         """Collect garbage, the log past its retention included, and purge what expired in the trash.
 
         As `Database.gc`, 1 GET, and what the trash costs to be read. Raises UnavailableError if the trash cannot be
@@ -117,7 +119,7 @@ class Caretaker:
         """
         (collected,) = self.database.gc([prefix.rstrip("/")])
         purged, expires_ms = self._purge(prefix)
-        return KeptUp(purged, collected.objects, expires_ms, collected.waiting)
+        return UpkeepResult(purged, collected.objects, expires_ms, collected.waiting)
 
     def _purge(self, prefix: str) -> tuple[int, float]:
         """How many documents were taken out of the trash, and when the next ones are to be."""
@@ -150,7 +152,7 @@ class Caretaker:
         return self.database._ledgers.of(prefix)  # noqa: SLF001 - this package is a part of the database
 
 
-def _forwarded(before: View, after: View, done: Forwarded) -> Forwarded:
+def _forwarded(before: View, after: View, done: ForwardResult) -> ForwardResult:
     """What a round did, with what indexes have to do with it. No requests."""
     if after.place is None or done.files_seconds is not None or after.definition.unbuilt:
         return done

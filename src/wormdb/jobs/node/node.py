@@ -13,7 +13,7 @@ from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, WormE
 from wormdb.jobs.node.caretaker import Caretaker
 from wormdb.jobs.node.claim import Claim, Claimant
 from wormdb.jobs.node.pace import Pace, StoreClock
-from wormdb.jobs.node.rounds import Workload, turn_of, window_of
+from wormdb.jobs.node.rounds import Rounds, turn_of, window_of
 from wormdb.settings import NODE_INTERVALS_LIVE, NODE_STOP_SECONDS, STORE_SILENCE_SECONDS
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SystemChance, SystemClock
@@ -73,7 +73,7 @@ class Node:
         self._working: Deadline | None = None
         self._beating: Deadline | None = None
         caretaker = Caretaker(database, self.time, lambda: self.beats)
-        self._workload = Workload(caretaker, self, self.pace, self._clock)
+        self._workload = Rounds(caretaker, self, self.pace, self._clock)
 
     @property
     def id(self) -> int | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Clock
     from wormdb.system.types import StoreTime
 
-__all__ = ["LEAF_ENTRIES", "Load", "Pace", "StoreClock"]
+__all__ = ["LEAF_ENTRIES", "CollectionLoad", "Pace", "StoreClock"]
 
 LEAF_ENTRIES = 1_000
 """Entries in a leaf of an index, about."""
@@ -20,7 +20,7 @@ INTERVAL_MS_MIN, INTERVAL_MS_MAX = 50, 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class CollectionLoad:
     """What comes to one collection, and what bringing it forward writes again."""
 
     entries: float
@@ -98,7 +98,7 @@ class Pace:
         most = max(self.probe_seconds_max, collections * self.probes_apart_seconds)
         return min(most, self.interval * 2.0 ** min(quiet, 30)) * nodes
 
-    def breath(self, load: Load) -> tuple[int, float]:
+    def breath(self, load: CollectionLoad) -> tuple[int, float]:
         """From how many new entries on a collection is brought forward, and after how many seconds at the latest.
 
         A forwarding writes each leaf again that has a change. If so many come that most leaves have some, twice as many

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from wormdb.jobs.node.caretaker import Caretaker
     from wormdb.jobs.node.pace import Pace
-    from wormdb.jobs.node.watchlist import Watched
+    from wormdb.jobs.node.watchlist import WatchedCollection
     from wormdb.system.clock import Clock
 
-__all__ = ["Round", "Turns", "Workload", "turn_of", "until_next_window", "window_of"]
+__all__ = ["Round", "Rounds", "Turns", "turn_of", "until_next_window", "window_of"]
 
 
 # --- Whose turn it is to look after a collection. No I/O.
@@ -90,7 +90,7 @@ class Round:
     """What failed; empty if nothing did."""
 
 
-class Workload:
+class Rounds:
     """The work of one node. For one thread; another may read the watchlist."""
 
     def __init__(self, caretaker: Caretaker, turns: Turns, pace: Pace, clock: Clock) -> None:
@@ -183,10 +183,10 @@ class Workload:
             elif found is not None:
                 watched.found_quiet(now)
 
-    def _side_by_side(self, ask: Callable[[Watched], R], some: list[Watched]) -> Iterator[R | None]:
+    def _side_by_side(self, ask: Callable[[WatchedCollection], R], some: list[WatchedCollection]) -> Iterator[R | None]:
         """What is asked of each; None where it failed, which is kept with the collection."""
 
-        def asked(watched: Watched) -> R | WormError:
+        def asked(watched: WatchedCollection) -> R | WormError:
             try:
                 return ask(watched)
             except ClosedError:
@@ -204,13 +204,13 @@ class Workload:
                 else:
                     yield found
 
-    def _settled_at(self, watched: Watched) -> int | None:
+    def _settled_at(self, watched: WatchedCollection) -> int | None:
         return self._caretaker.settled_at(watched.prefix)
 
-    def _has_more(self, watched: Watched) -> bool:
+    def _has_more(self, watched: WatchedCollection) -> bool:
         return self._caretaker.has_entry(watched.prefix, watched.number + 1)
 
-    def look_after(self, watched: Watched) -> None:
+    def look_after(self, watched: WatchedCollection) -> None:
         """Do a round if there is work and it is this node's turn."""
         now = self._clock.monotonic()
         if now < watched.retries_at:
@@ -223,7 +223,7 @@ class Workload:
         if (with_upkeep or not self._is_resting(watched, now)) and self._turns.has_turn(watched.prefix):
             self.round(watched, with_upkeep=with_upkeep)
 
-    def round(self, watched: Watched, *, with_upkeep: bool) -> Round:
+    def round(self, watched: WatchedCollection, *, with_upkeep: bool) -> Round:
         """Bring a collection forward, and with `with_upkeep` keep its trash and garbage small. Raises ClosedError.
 
         Anything else that goes wrong is kept with the collection.
@@ -260,7 +260,7 @@ class Workload:
             due.append(max(wanted if wanted > now else now + window, watched.retries_at))
         return min(due) - now
 
-    def _is_resting(self, watched: Watched, now: float) -> bool:
+    def _is_resting(self, watched: WatchedCollection, now: float) -> bool:
         """Whether the few entries that there are may wait for more."""
         if now >= watched.rests_until:
             return False
@@ -270,7 +270,7 @@ class Workload:
             self._fail(watched, error)
             return True
 
-    def _fail(self, watched: Watched, error: Exception) -> None:
+    def _fail(self, watched: WatchedCollection, error: Exception) -> None:
         watched.failed(error, self._clock.monotonic(), self._pace)
         is_bug = not isinstance(error, WormError)
         log.warning("node %s: %s: %s", self._turns.id, watched.prefix, watched.error, exc_info=is_bug)

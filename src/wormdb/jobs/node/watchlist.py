@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.format.heartbeat import CollectionActivity
-from wormdb.jobs.node.pace import Load
+from wormdb.jobs.node.pace import CollectionLoad
 from wormdb.settings import HEARTBEAT_BYTES_MAX, HEARTBEAT_COLLECTIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.jobs.node.caretaker import Forwarded, KeptUp
+    from wormdb.jobs.node.caretaker import ForwardResult, UpkeepResult
     from wormdb.jobs.node.pace import Pace
 
-__all__ = ["Watched", "Watchlist"]
+__all__ = ["WatchedCollection", "Watchlist"]
 
 _NAMED_SECONDS = 600.0
 _QUIET_FIRST = 4
@@ -27,7 +27,7 @@ _ESCAPED_BYTES, _OTHER_BYTES = 6, 1_000
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedCollection:
     """One collection. Times are on the node's monotonic clock."""
 
     prefix: str
@@ -82,7 +82,7 @@ class Watched:
         self.probed_at = now
         self.quiet += 1
 
-    def forwarded(self, done: Forwarded, now: float, pace: Pace) -> None:
+    def forwarded(self, done: ForwardResult, now: float, pace: Pace) -> None:
         """A round brought it forward."""
         self.number, self.lag, self.is_hot, self.probed_at = done.through, 0, False, now
         self.rounds += 1
@@ -98,9 +98,9 @@ class Watched:
             # Tables of readable files in which little has changed wait for more, but not for ever.
             self.settles_at = self.written_at + done.files_seconds + pace.interval
 
-    def _rest(self, done: Forwarded, now: float, pace: Pace) -> None:
+    def _rest(self, done: ForwardResult, now: float, pace: Pace) -> None:
         """Wait for more after a round that had little to do, or less than makes it worth to write indexes again."""
-        load = Load(
+        load = CollectionLoad(
             entries=done.entries,
             seconds=now - self.forwarded_at,
             changes=done.changes,
@@ -118,7 +118,7 @@ class Watched:
         self.error = f"{type(error).__name__}: {error}"[:_ERROR_CHARS]
         self.retries_at = now + pace.retry_seconds(self.failures)
 
-    def kept_up(self, done: KeptUp, now: float) -> None:
+    def kept_up(self, done: UpkeepResult, now: float) -> None:
         """Trash and garbage were looked at."""
         self.kept_up_at, self.expires_ms = now, done.expires_ms
         self.is_changed = bool(done.purged or done.collected or done.waiting)
@@ -134,11 +134,11 @@ class Watchlist:
     """All collections that a node looks after."""
 
     pace: Pace
-    known: dict[str, Watched] = field(default_factory=dict)
+    known: dict[str, WatchedCollection] = field(default_factory=dict)
 
     def add(self, prefixes: Iterable[str]) -> None:
         """Look after these too."""
-        new = {prefix: Watched(prefix) for prefix in prefixes if prefix not in self.known}
+        new = {prefix: WatchedCollection(prefix) for prefix in prefixes if prefix not in self.known}
         if new:
             # A new dict, because the thread of heartbeats may be going through this one.
             self.known = dict(sorted({**self.known, **new}.items()))
@@ -151,7 +151,7 @@ class Watchlist:
             if each.number > watched.number + watched.lag and each.lag:
                 watched.found_written(each.number, now)
 
-    def probe_due_at(self, watched: Watched, nodes: int) -> float:
+    def probe_due_at(self, watched: WatchedCollection, nodes: int) -> float:
         """When the log of a collection is to be looked at next."""
         return watched.probed_at + self.pace.probe_seconds(watched.quiet, len(self.known), nodes)
 

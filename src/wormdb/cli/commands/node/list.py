@@ -8,7 +8,7 @@ import click
 
 from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, URL
-from wormdb.cli.show.text import Column, camel, print_json, print_ruled
+from wormdb.cli.show.text import TextColumn, camel, print_json, print_ruled
 from wormdb.cli.verbs import Verb
 from wormdb.jobs.node.overview import overview_of
 from wormdb.settings import NODE_WINDOW_MS, Settings
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 NODES = (
-    Column("Node", 0, is_right=True),
-    Column("State", 0),
-    Column("Beat", 0, is_right=True),
-    Column("Incarnation", 0),
-    Column("Version", 0),
-    Column("Process", 0),
+    TextColumn("Node", 0, is_right=True),
+    TextColumn("State", 0),
+    TextColumn("Beat", 0, is_right=True),
+    TextColumn("Incarnation", 0),
+    TextColumn("Version", 0),
+    TextColumn("Process", 0),
 )
 COLLECTIONS = (
-    Column("Collection", 0),
-    Column("Turn", 0, is_right=True),
-    Column("Log", 0, is_right=True),
-    Column("Lag", 0, is_right=True),
-    Column("Bytes", 0, is_right=True),
-    Column("Errors", 0),
+    TextColumn("Collection", 0),
+    TextColumn("Turn", 0, is_right=True),
+    TextColumn("Log", 0, is_right=True),
+    TextColumn("Lag", 0, is_right=True),
+    TextColumn("Bytes", 0, is_right=True),
+    TextColumn("Errors", 0),
 )
 
 

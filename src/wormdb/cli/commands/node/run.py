@@ -69,7 +69,7 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
         try:
             _on_signals(lambda *_: _give_up(watchdog))
             service.start()
-        except _GivenUp:
+        except _ForcedStop:
             click.echo("stopped before it had an id")
             return 0
         _on_signals(lambda *_: _end(service, watchdog))
@@ -120,13 +120,13 @@ def _kill() -> None:
     os._exit(1)
 
 
-class _GivenUp(BaseException):
+class _ForcedStop(BaseException):
     """A signal came while the node waited for its id."""
 
 
 def _give_up(watchdog: _Watchdog) -> None:
     watchdog.start()
-    raise _GivenUp
+    raise _ForcedStop
 
 
 def _on_signals(act: Callable[..., None]) -> None:

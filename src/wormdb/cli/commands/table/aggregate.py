@@ -9,7 +9,7 @@ import click
 from wormdb.cli.input.engine import TASKS, opened_pipeline, wants_spark, with_engine
 from wormdb.cli.input.place import AS_JSON, MODEL, ON_BROKEN, SCHEMA, URL, find_collection, open_database
 from wormdb.cli.input.question import AS_OF, CSV_SAFE, FILTER, read_as_of, read_filters
-from wormdb.cli.input.sums import FORMAT, AskedSums, with_functions
+from wormdb.cli.input.sums import FORMAT, AggregateArguments, with_functions
 from wormdb.cli.verbs import Verb
 
 __all__ = ["command"]
@@ -43,7 +43,7 @@ def command(model: str, url: str, **options: Any) -> None:
     returns; --format gives one row for each group. With --tasks, or on Spark, documents are scanned in parts, and an
     index is used where few of them match the filter.
     """
-    asked = AskedSums.of(options)
+    asked = AggregateArguments.of(options)
     tree, moment = read_filters(options["filters"]), read_as_of(options["as_of"])
     with open_database(url, options) as database:
         collection = find_collection(database, model)

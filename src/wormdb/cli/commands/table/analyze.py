@@ -9,7 +9,7 @@ import click
 from wormdb.cli.input.engine import TASKS, opened_pipeline, with_engine
 from wormdb.cli.input.place import AS_JSON, MODEL, URL
 from wormdb.cli.input.question import AS_OF, FILTER, read_as_of, read_filters
-from wormdb.cli.show.text import Column, camel, counted, cut, print_json, print_ruled
+from wormdb.cli.show.text import TextColumn, camel, counted, cut, print_json, print_ruled
 from wormdb.cli.verbs import Verb
 
 if TYPE_CHECKING:
@@ -67,8 +67,13 @@ def command(model: str, url: str, **options: Any) -> None:
         print_json({**camel(found), "fields": fields})
         return
     click.echo(f"{found.collection}: {counted(found.documents, 'document', 'documents')}\n")
-    columns = [Column("field", 0), Column("kinds", 0), Column("missing", 0, is_right=True)]
-    columns += [Column("different", 0, is_right=True), Column("least", 0), Column("greatest", 0), Column("frequent", 0)]
+    columns = [TextColumn("field", 0), TextColumn("kinds", 0), TextColumn("missing", 0, is_right=True)]
+    columns += [
+        TextColumn("different", 0, is_right=True),
+        TextColumn("least", 0),
+        TextColumn("greatest", 0),
+        TextColumn("frequent", 0),
+    ]
     print_ruled(columns, [_row(each) for each in found.fields])
     if found.is_saved:
         click.echo(f"\nkept for plans of queries, as of entry {found.number:,}")

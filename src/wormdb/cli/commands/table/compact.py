@@ -8,7 +8,7 @@ import click
 
 from wormdb.cli.input.engine import opened_pipeline, with_engine
 from wormdb.cli.input.place import AS_JSON, MODEL, URL, YES, is_confirmed
-from wormdb.cli.show.text import Column, camel, counted, print_json, print_ruled, size_text
+from wormdb.cli.show.text import TextColumn, camel, counted, print_json, print_ruled, size_text
 from wormdb.cli.verbs import Verb
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ def _show(plan: CompactPlan) -> None:
         blocks = sum(each.kept for each in plan.lists)
         click.echo(f"{plan.collection}: nothing to compact in {counted(blocks, 'block', 'blocks')}")
         return
-    columns = [Column("of", 0)]
+    columns = [TextColumn("of", 0)]
     names = ("runs", "blocks", "stay", "rows", "bytes", "become", "GET", "PUT")
-    columns += [Column(name, 0, is_right=True) for name in names]
+    columns += [TextColumn(name, 0, is_right=True) for name in names]
     print_ruled(columns, [_row(each) for each in plan.lists])
 
 

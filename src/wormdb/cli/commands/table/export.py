@@ -12,7 +12,7 @@ import click
 
 from wormdb.cli.input.engine import TASKS, opened_pipeline, wants_spark, with_engine
 from wormdb.cli.input.place import MODEL, ON_BROKEN, SCHEMA, URL, find_collection, model_of, open_database
-from wormdb.cli.input.question import AS_OF, CSV_SAFE, FILTER, SELECT, SORT, STRATEGY, Asked, columns_for
+from wormdb.cli.input.question import AS_OF, CSV_SAFE, FILTER, SELECT, SORT, STRATEGY, QueryArguments, columns_for
 from wormdb.cli.show.progress import counting
 from wormdb.cli.show.rows import columns_in, write_parts, write_rows
 from wormdb.cli.show.text import camel, counted, print_json, size_text
@@ -86,7 +86,7 @@ def command(model: str, url: str, **options: Any) -> None:
     last, and lists the files; what a broken export left is removed by the next one.
     """
     form = _checked_form(options)
-    asked = Asked.of(options)
+    asked = QueryArguments.of(options)
     if options["target"] is not None:
         _write_files(model, url, asked, {**options, "form": form})
         return
@@ -127,7 +127,7 @@ def _checked_form(options: dict[str, Any]) -> str:
     return "json" if options["as_json"] else form or "ndjson"
 
 
-def _export_options(asked: Asked, options: dict[str, Any], form: str) -> ExportOptions:
+def _export_options(asked: QueryArguments, options: dict[str, Any], form: str) -> ExportOptions:
     from wormdb.jobs.export import ExportOptions
 
     moment = asked.options.get("as_of")
@@ -143,7 +143,7 @@ def _export_options(asked: Asked, options: dict[str, Any], form: str) -> ExportO
     )
 
 
-def _write_files(model: str, url: str, asked: Asked, options: dict[str, Any]) -> None:
+def _write_files(model: str, url: str, asked: QueryArguments, options: dict[str, Any]) -> None:
     target = options["target"]
     with opened_pipeline(model, url, options) as pipeline:
         done = pipeline.export(target, _export_options(asked, options, options["form"]))
@@ -154,7 +154,9 @@ def _write_files(model: str, url: str, asked: Asked, options: dict[str, Any]) ->
     click.echo(f"{counted(done.rows, 'document', 'documents')} in {files} ({size_text(done.size)}): {target}")
 
 
-def _write(asked: Asked, collection: Collection[Document], form: str, known: Model | None, *, is_safe: bool) -> None:
+def _write(
+    asked: QueryArguments, collection: Collection[Document], form: str, known: Model | None, *, is_safe: bool
+) -> None:
     found = asked.find(collection)
     columns = columns_for(asked, known)
     if form == "csv" and columns is None:
@@ -166,7 +168,7 @@ def _write(asked: Asked, collection: Collection[Document], form: str, known: Mod
     write_rows(counting(found, "documents", total), form, columns, is_safe=is_safe)
 
 
-def _write_parts(model: str, url: str, asked: Asked, options: dict[str, Any]) -> None:
+def _write_parts(model: str, url: str, asked: QueryArguments, options: dict[str, Any]) -> None:
     """The same rows, from files that workers on this machine wrote."""
     is_csv = options["form"] == "csv"
     with TemporaryDirectory(prefix="worm-export-") as folder, opened_pipeline(model, url, options) as pipeline:

@@ -9,7 +9,7 @@ import click
 
 from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
-from wormdb.cli.show.text import Column, counted, print_json, print_ruled, size_text
+from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled, size_text
 from wormdb.cli.verbs import Verb
 from wormdb.errors import NotFoundError
 from wormdb.storage.url import parse_url
@@ -90,11 +90,11 @@ def _name(name: str) -> str:
 
 
 COLUMNS = (
-    Column("Run", 0, is_right=True),
-    Column("Rows", 0, is_right=True),
-    Column("Deleted", 0, is_right=True),
-    Column("Size", 0, is_right=True),
-    Column("File", 0),
+    TextColumn("Run", 0, is_right=True),
+    TextColumn("Rows", 0, is_right=True),
+    TextColumn("Deleted", 0, is_right=True),
+    TextColumn("Size", 0, is_right=True),
+    TextColumn("File", 0),
 )
 
 

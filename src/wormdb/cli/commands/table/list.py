@@ -10,7 +10,7 @@ from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, SCHEMA, URL, blocks_of, find_collection, find_model, open_database
 from wormdb.cli.input.question import AS_OF, read_as_of
 from wormdb.cli.show.indexes import indexes_of
-from wormdb.cli.show.text import Column, print_json, print_ruled, time_text
+from wormdb.cli.show.text import TextColumn, print_json, print_ruled, time_text
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 COLUMNS = (
-    Column("Model", 13),
-    Column("Count", 8, is_right=True),
-    Column("Manifest", 10),
-    Column("Indexes", 20),
-    Column("Last Updated", 22),
+    TextColumn("Model", 13),
+    TextColumn("Count", 8, is_right=True),
+    TextColumn("Manifest", 10),
+    TextColumn("Indexes", 20),
+    TextColumn("Last Updated", 22),
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.cli.input.place import MODEL, ON_BROKEN, SCHEMA, URL, find_collection, model_of, open_database
-from wormdb.cli.input.question import AS_OF, CSV_SAFE, FILTER, SELECT, SORT, STRATEGY, Asked, columns_for
+from wormdb.cli.input.question import AS_OF, CSV_SAFE, FILTER, SELECT, SORT, STRATEGY, QueryArguments, columns_for
 from wormdb.cli.show.rows import FORMATS, columns_of, json_rows, write_parts, write_rows, write_table
 from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
@@ -59,7 +59,7 @@ def command(model: str, url: str, **options: Any) -> None:
     Conditions are joined by commas, and all of them hold: = != > >= < <= and ~, which looks for a value in an array
     or a text in a text. Quotes keep commas in a value. Without --sort rows are in order of id.
     """
-    asked = Asked.of(options)
+    asked = QueryArguments.of(options)
     with open_database(url, options) as database:
         collection = find_collection(database, model)
         if options["explains"] or options["analyzes"]:
@@ -81,7 +81,7 @@ def _print_page(found: Results[Any]) -> None:
 
 
 def _print_rows(
-    collection: Collection[Document], asked: Asked, form: str, model: Model | None, *, is_safe: bool
+    collection: Collection[Document], asked: QueryArguments, form: str, model: Model | None, *, is_safe: bool
 ) -> None:
     found = asked.find(collection)
     if form != "table":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.api.status import IndexDescription, ManifestStatus
-    from wormdb.jobs.rebuild import Rebuilt
+    from wormdb.jobs.rebuild import RebuildResult
     from wormdb.schema.model import Model
 
 __all__ = ["command"]
@@ -106,7 +106,7 @@ def _say(text: str, as_json: bool) -> None:
 
 def _print_json(
     collection: Collection[Document],
-    done: Rebuilt,
+    done: RebuildResult,
     manifest: ManifestStatus,
     indexes: list[IndexDescription],
     seconds: float,
