@@ -252,7 +252,7 @@ def test_whoever_says_yes_says_it_to_what_was_shown(url: str, monkeypatch: pytes
     monkeypatch.setattr(click, "confirm", meanwhile)
     printed = at(url, "rollback", "acme", "--to", "1")
     assert printed.code == 1
-    assert "somebody changed it meanwhile" in printed.errors
+    assert "another writer changed it meanwhile" in printed.errors
     with wormdb.connect(url) as database:
         found = database.model("Customer").find_by_id("acme")
         assert found is not None

@@ -1,4 +1,4 @@
-"""The bill that is foretold is held to what the same work costs when it is metered; and what is used is counted."""
+"""The bill that is estimated is held to what the same work costs when it is metered; and what is used is counted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOADS = [
 
 
 @pytest.mark.parametrize(("before", "batch", "seconds", "minutes", "indexes", "collections"), LOADS)
-def test_requests_are_foretold_within_the_factor(
+def test_requests_are_estimated_within_the_factor(
     before: int, batch: int, seconds: int, minutes: int, indexes: int, collections: int
 ) -> None:
     waiting = documents(1_000_000)
@@ -77,7 +77,7 @@ def test_requests_are_foretold_within_the_factor(
     assert 1 / FACTOR <= bill.count("put") / (found.puts * month) <= FACTOR
 
 
-def test_reads_are_foretold_within_the_factor() -> None:
+def test_reads_are_estimated_within_the_factor() -> None:
     with Rig() as rig:
         users = rig.database["users"]
         ids = [str(number) for number in range(500)]
@@ -93,7 +93,7 @@ def test_reads_are_foretold_within_the_factor() -> None:
     assert found.requests == found.gets
 
 
-def test_storage_is_foretold_within_a_factor_of_three() -> None:
+def test_storage_is_estimated_within_a_factor_of_three() -> None:
     waiting = list(documents(2_000))
     with Rig() as rig:
         users = rig.database["users"]
@@ -103,10 +103,10 @@ def test_storage_is_foretold_within_a_factor_of_three() -> None:
         found = rig.stored()
     size = sum(len(json.dumps(document)) for document in waiting) / len(waiting)
     bill = predict(Workload(documents=len(waiting), bytes=size, indexes=1))
-    foretold = {item.name: item.count for item in bill.items if item.unit == "bytes"}
-    assert 1 / 3 <= foretold["documents"] / found["data"] <= 3
-    assert 1 / 3 <= foretold["indexes"] / found["indexes"] <= 3
-    assert 1 / 3 <= foretold["history"] / found["history"] <= 3
+    estimated = {item.name: item.count for item in bill.items if item.unit == "bytes"}
+    assert 1 / 3 <= estimated["documents"] / found["data"] <= 3
+    assert 1 / 3 <= estimated["indexes"] / found["indexes"] <= 3
+    assert 1 / 3 <= estimated["history"] / found["history"] <= 3
 
 
 def test_more_of_anything_costs_more_and_larger_batches_less() -> None:

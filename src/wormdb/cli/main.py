@@ -94,7 +94,7 @@ def _run(arguments: Sequence[str]) -> int:
         is_usage = isinstance(error, InvalidRequestError) and not isinstance(error, MissingExtraError)
         return _complain(str(error), 2 if is_usage else 1)
     except BrokenPipeError:
-        # The reader went away (`worm … | head`): nothing to say, and nobody to say it to.
+        # The reader went away (`worm … | head`): there is nothing to say, and no reader.
         sys.stderr.close()
         return 1
     except OSError as error:

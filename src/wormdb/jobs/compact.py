@@ -134,7 +134,7 @@ class CompactResult:
 def plan_compact(where: Where, options: CompactOptions | None = None) -> CompactPlan:
     """What a compaction would do. 1 GET for the root, 1 for each page of a long list, 1 if the schema has to be read.
 
-    Raises InvalidRequestError for a collection that nobody brought forward yet.
+    Raises InvalidRequestError for a collection that was never brought forward.
     """
     chosen = options or CompactOptions()
     site = site_of(where)
@@ -155,7 +155,7 @@ def compact(
     """Compact a collection, as planned or as it is now. Costs what the plan says, and 1 GET for each later log entry.
 
     What others replaced meanwhile is planned again, three times at most. A crash leaves the old root or the new one,
-    and perhaps objects that nobody names. Raises InvalidRequestError as `plan_compact`, what the first piece that
+    and perhaps objects that nothing names. Raises InvalidRequestError as `plan_compact`, what the first piece that
     failed raised, UnavailableError, OutcomeUnknownError.
     """
     site = site_of(where)

@@ -1,7 +1,7 @@
-"""What a database costs: a bill foretold from a few numbers, and what one really uses.
+"""What a database costs: a bill estimated from a few numbers, and what a bucket really holds.
 
 The formulas follow from how the engine works; `docs/how-to/cost.md` explains each. Where a node or a client does
-something "at most so often", the most is taken, so a bill is rather too high than too low.
+something at most N times, N is taken, so an estimate is rather too high than too low.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class BillItem:
-    """One line of a bill: so many of something in a month."""
+    """One line of a bill: a count of requests or bytes in a month."""
 
     name: str
     unit: str
@@ -185,7 +185,7 @@ def _nodes(workload: Workload) -> Iterator[_Line]:
     beat = pace.interval * (1 if is_busy else pace.idle_factor)
     yield _Line("nodes: heartbeats", "put", workload.nodes * hours * 3600 / beat, f"nodes x one in {beat:g} s")
     looks = workload.nodes * hours * 3600 / pace.look_seconds
-    yield _Line("nodes: who is there", "list", looks, f"nodes x one in {pace.look_seconds:g} s")
+    yield _Line("nodes: which are alive", "list", looks, f"nodes x one in {pace.look_seconds:g} s")
     each = 3600 / pace.discover_seconds
     searches = min(each * (workload.collections + 1), 3600 / pace.discover_list_seconds) * hours * workload.nodes
     formula = (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["RECORDS_MAX", "Inferred", "infer_files", "infer_rows"]
 
 RECORDS_MAX: Final = 100_000
-"""So many records are looked at; of more, some of each piece."""
+"""Records that are looked at, at most: some of each piece."""
 _FEWEST: Final = 1_000
 
 
@@ -79,7 +79,7 @@ def _told(inference: Inference, folder: str, *, is_whole: bool) -> Inferred:
 
 
 def _loosen(fields: dict[str, Any]) -> None:
-    """Require nothing: a record that nobody looked at may not have it."""
+    """Require nothing: a record that was not looked at may lack it."""
     for definition in fields.values():
         definition.pop("required", None)
         inner = definition.get("items", definition)

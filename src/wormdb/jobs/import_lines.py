@@ -13,7 +13,7 @@ from wormdb.storage.store import ByteRange
 __all__ = ["STEP_BYTES", "FileRange", "read_lines"]
 
 STEP_BYTES: Final = 4 * MIB
-"""So much of a stream is fetched at once."""
+"""Bytes of a stream that are fetched at once."""
 
 
 def read_lines(folder: str, key: str, start: int, stop: int, size: int) -> tuple[int, bytes]:

@@ -21,13 +21,13 @@ __all__ = ["parts_of_groups", "read_batches"]
 
 _ROWS: Final = 8_192
 _BUFFER: Final = MIB
-"""Of each column so much is fetched at once, however large a row group is."""
+"""Bytes of each column that are fetched at once, however large a row group is."""
 
 
 def parts_of_groups(folder: str, part: Part, size: int) -> Iterator[Part]:
     """The parts of a file, each with row groups of about `size` stored bytes. Some GETs for its footer.
 
-    Raises InvalidRequestError if it is no Parquet.
+    Raises InvalidRequestError if it is not Parquet.
     """
     footer = _opened(folder, part).metadata
     start = first = rows = stored = 0

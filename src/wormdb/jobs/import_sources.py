@@ -31,7 +31,7 @@ PIECE_BYTES: Final = 32 * MIB
 """Files are cut into pieces of about this size."""
 GATHERED_BYTES: Final = 8 * MIB
 GATHERED_FILES: Final = 1_000
-"""Small files are put together, up to so many bytes and files."""
+"""Small files are put together, up to this many bytes and files."""
 _BY_SUFFIX: Final[dict[str, FileForm]] = {
     ".ndjson": "ndjson",
     ".jsonl": "ndjson",

@@ -162,6 +162,6 @@ def _outer(text: str | None) -> tuple[tuple[str, Any], ...]:
         parts = None
     if not isinstance(parts, dict):
         raise InvalidRequestError(
-            f"option outer={text}", reason="it is no JSON object", fix="""give it as '{"org": "acme"}'"""
+            f"option outer={text}", reason="it must be a JSON object", fix="""give it as '{"org": "acme"}'"""
         )
     return tuple(parts.items())

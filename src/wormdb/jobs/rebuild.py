@@ -118,7 +118,7 @@ def rebuild_indexes(
         try:
             return _round(where, site, state, (options, runner, told))
         except SnapshotTooOldError as error:
-            # It took so long that blocks of the root were replaced, and removed an hour later.
+            # While it ran, blocks of the root were replaced, and removed an hour later.
             log.info("%s: %s", where.name, error)
     raise UnavailableError(
         f"indexes of {where.name}", reason="blocks were replaced faster than they were read", fix="run it again"

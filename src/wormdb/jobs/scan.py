@@ -113,7 +113,7 @@ def field_names(scan: JobScan, runner: Runner, told: Told | None = None, *, task
     if len(found) > NAMES_MAX:
         raise LimitExceededError(
             f"a table with more than {NAMES_MAX:,} columns",
-            reason="the documents have so many different fields",
+            reason="the documents have too many different fields",
             fix="name some of them",
         )
     return sorted(found - {"_id"})

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Share", "all_ranges", "shares"]
 
 TASK_BYTES: Final = 32 * MIB
-"""A task reads about so much of stored blocks, …"""
+"""A task reads about this many bytes of stored blocks, …"""
 TASK_BYTES_MIN: Final = MIB
 """… less if that keeps all cores busy, but not less than this."""
 TASK_IDS: Final = 1_000
@@ -55,9 +55,9 @@ class Share:
     bounds: tuple[tuple[str, Range], ...] = ()
     """By which blocks are left out."""
     size: int = 0
-    """About so many stored bytes are in it …"""
+    """Stored bytes in it, about …"""
     rows: int = 0
-    """… and so many documents."""
+    """… and documents."""
 
 
 def shares(state: PinnedState, narrowing: Narrowing, *, tasks: int | None) -> list[Share]:

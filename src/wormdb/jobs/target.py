@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["DONE", "Gatherer", "OutputFile", "OutputFiles", "finish", "folder_name", "make_room", "store_at"]
 
 FLUSH_BYTES: Final = 64 * MIB
-"""So much is collected before files are written: larger pieces make several files."""
+"""Bytes that are collected before files are written: larger pieces make several files."""
 FOLDERS_MAX: Final = 10_000
 """Folders of one piece of an export."""
 DONE: Final = "_SUCCESS"
@@ -78,7 +78,7 @@ class OutputFiles:
             if len(self._open) >= FOLDERS_MAX:
                 raise LimitExceededError(
                     f"an export into more than {FOLDERS_MAX:,} folders",
-                    reason="the fields by which it is partitioned have so many different values",
+                    reason="the fields by which it is partitioned have too many different values",
                     fix="partition by another field",
                 )
             found = self._open[folder] = fresh()

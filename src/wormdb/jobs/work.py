@@ -51,9 +51,9 @@ class Item:
     """For people."""
     body: bytes
     size: int = 0
-    """About so many stored bytes are read …"""
+    """Stored bytes that it reads, about …"""
     rows: int = 0
-    """… and so many rows are looked at."""
+    """… and rows that it looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Course:
             self._tell(min(size, most), rows)
 
     def at(self, done: int) -> None:
-        """So many are done, and nobody knows which: as much as so many have on average."""
+        """`done` items are done, it is not known which: counts their average size and rows."""
         with self._lock:
             if done <= self._done:
                 return

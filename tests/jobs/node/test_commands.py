@@ -49,7 +49,7 @@ def test_one_round(url: str) -> None:
 
 def test_a_list_without_nodes_and_with(url: str) -> None:
     shown = worm("node", "list", "--url", url)
-    assert shown.lines[0] == "no nodes: whoever writes brings the log forward"
+    assert shown.lines[0] == "no nodes: writers bring the log forward"
     worm("node", "run", "--once", "--id", "7", "--url", url)
     with wormdb.connect(url) as database:
         node = Node(database, node=3)

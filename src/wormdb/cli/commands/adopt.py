@@ -113,7 +113,7 @@ def _options(given: Mapping[str, Any], told: Callable[[str, int, int], None] | N
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise InvalidRequestError(f"--outer {text}", reason="it is no name with a value", fix="write NAME=VALUE")
+        raise InvalidRequestError(f"--outer {text}", reason="it must be a name with a value", fix="write NAME=VALUE")
     return name, value
 
 

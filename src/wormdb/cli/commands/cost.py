@@ -1,4 +1,4 @@
-"""worm cost: the bill of a month, foretold from a few numbers or seen in the bucket."""
+"""worm cost: the bill of a month, estimated from a few numbers or measured in the bucket."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(
     """
     prices = PRICE_LISTS[store]
     if not is_used and url is not None:
-        raise click.UsageError(f"A bill is foretold from numbers alone: add --used to see what {url} uses.")
+        raise click.UsageError(f"A bill is estimated from numbers alone: add --used to see what {url} uses.")
     if not is_used:
         bill = predict(Workload(**workload), prices)
         if as_json:

@@ -1,4 +1,4 @@
-"""worm gc: remove what nobody needs any more."""
+"""worm gc: remove objects that nothing needs any more."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class NamedDocument:
     def check_unmoved(self) -> None:
         """Raise ConflictError if it changed since it was found: a yes is meant for what was shown."""
         if self.collection.get_history(self.id)[-1].seq != self.history[-1].seq:
-            raise ConflictError(self.label, reason="somebody changed it meanwhile", fix="look again, and retry")
+            raise ConflictError(self.label, reason="another writer changed it meanwhile", fix="look again, and retry")
 
 
 def document_words(more: str = "") -> Callable[[Any], Any]:
@@ -155,7 +155,7 @@ def _is_singleton(database: Database, name: str) -> bool:
 def _documents(
     database: Database, collection: Collection[Document], text: str
 ) -> tuple[list[NamedDocument], InvalidRequestError | None]:
-    """What a text names in a collection, one document as a rule; and why it is no id there, if it is none."""
+    """What a text names in a collection, one document as a rule; and the refusal if it cannot be an id there."""
     found: list[NamedDocument] = []
     refusals: list[InvalidRequestError] = []
     ways = readings(text, model_of(database, collection))

@@ -49,7 +49,7 @@ def complete_models(context: click.Context, parameter: click.Parameter, incomple
     """Names of models that begin with what was typed: of the local schema, or else of the database. 1 GET at most."""
     try:
         return sorted(name for name in _known_models(context.params.get("url")) if name.startswith(incomplete))
-    except Exception:  # noqa: BLE001 - whoever presses a key wants names or nothing
+    except Exception:  # noqa: BLE001 - a completion shows names or nothing
         return []
 
 
@@ -212,7 +212,7 @@ YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 def is_confirmed(question: str, *, yes: bool) -> bool:
     """Ask on a terminal, and say that nothing was changed if the answer is no.
 
-    Raises InvalidRequestError where nobody can answer: what comes through a pipe is no answer.
+    Raises InvalidRequestError where no person can answer: input from a pipe is not an answer.
     """
     if yes:
         return True

@@ -151,7 +151,7 @@ def _read_select(text: str | None) -> WrittenSelect | None:
         return [name.strip() for name in text.split(",")]
     written = json.parse(text, operators=True)
     if not isinstance(written, dict):
-        raise InvalidRequestError(f"--select {text!r:.100}", reason="it is no document", fix='write {"name": 1}')
+        raise InvalidRequestError(f"--select {text!r:.100}", reason="it must be a document", fix='write {"name": 1}')
     return written
 
 

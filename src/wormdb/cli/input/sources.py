@@ -48,7 +48,7 @@ class Source:
     raw: io.BufferedReader[Any]
     """What is read, packed as it may be; the same as `stream` if it is not."""
     size: int | None
-    """Bytes of the file; None if nobody knows."""
+    """Bytes of the file; None if unknown."""
 
     def records(self) -> Iterator[Record]:
         """Every record. Raises InvalidRequestError if the file cannot be read any further."""
@@ -58,7 +58,7 @@ class Source:
             raise _unreadable(self.name, error) from error
 
     def done(self) -> float | None:
-        """How much of it is read, from 0 to 1; None if nobody knows."""
+        """How much of it is read, from 0 to 1; None if unknown."""
         return self.raw.tell() / self.size if self.size else None
 
 

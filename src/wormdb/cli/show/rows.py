@@ -112,7 +112,7 @@ def columns_in(rows: Iterable[Row]) -> Columns:
         if len(names) > _NAMES_MAX:
             raise LimitExceededError(
                 f"a table with more than {_NAMES_MAX:,} columns",
-                reason="the documents have so many different fields",
+                reason="the documents have too many different fields",
                 fix="name some with --select, or use --format ndjson",
             )
     return {name: (name,) for name in sorted(names or ["id"], key=lambda name: name != "id")}

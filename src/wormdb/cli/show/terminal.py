@@ -1,6 +1,6 @@
 """The terminal, guarded: whatever a database holds, no control character of it reaches the terminal.
 
-Names, ids, actors, keys, messages and values come from whoever wrote to the bucket. On a terminal a control character
+Names, ids, actors, keys, messages and values come from any writer of the bucket. On a terminal a control character
 among them could move the cursor, rewrite what was printed or answer in the user's name. So all that is written to a
 terminal passes here, from every command, log and traceback, and what people must not meet is shown as an escape of
 JSON. Styles of our own go by `write_own`.

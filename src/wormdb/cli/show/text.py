@@ -162,7 +162,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, styles
         table.add_row(*(Text("\n".join(map(one_line, cell.split("\n")))) for cell in row), style=style)
     is_terminal = sys.stdout.isatty()
     drawn = io.StringIO()
-    # A pipe has no width: wrapping there would only hurt whoever greps.
+    # A pipe has no width: wrapping there would only hinder grep.
     width = shutil.get_terminal_size().columns if is_terminal else 200
     Console(file=drawn, force_terminal=is_terminal, width=width).print(table)
     write_own(drawn.getvalue())

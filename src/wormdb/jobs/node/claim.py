@@ -1,7 +1,7 @@
 """One node id, held by one process: claimed and kept by compare-and-set of its heartbeat.
 
-Nobody deletes a heartbeat, and after the claim each one replaces the one before it. So whoever lost the id, because
-another took it over or somebody removed the node, can never write its incarnation again.
+No process deletes a heartbeat, and after the claim each heartbeat replaces the one before it. So a process that lost
+the id, because another one took it over or an operator removed the node, can never write its incarnation again.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Claimant:
     """Which process on which machine, for people."""
 
     def claim(self, peers: Peers, wanted: int | None, interval_ms: int) -> Claim:
-        """Become node `wanted`, or the lowest that nobody is. 1 LIST, 1 GET for each node there ever was, 1 PUT.
+        """Become node `wanted`, or the lowest free one. 1 LIST, 1 GET for each node there ever was, 1 PUT.
 
         A wanted id whose heartbeat does not tell is watched until it changes or counts as dead. Raises ConflictError
         if it is in use, InvalidRequestError for what is no id, UnavailableError.
@@ -173,7 +173,7 @@ class Claimant:
         raise UnavailableError("claim of a node id", reason=f"all ids from 0 to {NODE_MAX} are in use")
 
     def _watch(self, peers: Peers, node: int) -> None:
-        """Wait until nobody can hold an id; raises ConflictError if somebody does. 1 GET a second."""
+        """Wait until no process can hold an id; raises ConflictError if one does. 1 GET a second."""
         seen = peers.get(node)
         while seen is not None:
             if seen.heartbeat is None:
@@ -190,7 +190,7 @@ class Claimant:
 
 
 def remove_node(store: Store, peers: Peers, node: int) -> Heartbeat:
-    """Take an id from whoever holds it, for good: its process stops at its next heartbeat. 2 GETs and 1 PUT.
+    """Take an id from the process that holds it, for good: its process stops at its next heartbeat. 2 GETs and 1 PUT.
 
     Raises ConflictError if it beats just now, InvalidRequestError if there is no such node.
     """

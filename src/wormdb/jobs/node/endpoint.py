@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback: /health and /metrics of a node, for nobody outside this machine."""
+"""A small HTTP server on loopback: /health and /metrics of a node, only for this machine."""
 
 from __future__ import annotations
 

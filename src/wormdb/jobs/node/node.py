@@ -170,7 +170,7 @@ class Node:
         return max(min(looks - now, self._follows - now, self._workload.rest()), _MOMENT)
 
     def run_once(self) -> list[Round]:
-        """Claim an id, do one round for every collection, whoever's turn it is, and stop. For cron."""
+        """Claim an id, do one round for every collection, out of turn too, and stop. For cron."""
         self.start()
         try:
             self._workload.discover()

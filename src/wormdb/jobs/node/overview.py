@@ -1,4 +1,4 @@
-"""All services of a database as somebody from outside sees them: for `worm node list`. Writes nothing."""
+"""All nodes of a database as another process sees them: for `worm node list`. Writes nothing."""
 
 from __future__ import annotations
 

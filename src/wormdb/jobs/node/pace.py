@@ -42,7 +42,7 @@ class Pace:
     interval_ms: int = NODE_WINDOW_MS
     """The length of a window, and of the time between two heartbeats while there is work."""
     idle_factor: int = 6
-    """Between two heartbeats so many intervals pass while there is nothing to do."""
+    """Intervals between two heartbeats while there is nothing to do."""
     busy_seconds: float = 60.0
     """For how long after work a node counts as busy."""
     look_seconds: float = NODES_LOOK_SECONDS
@@ -54,11 +54,11 @@ class Pace:
     discover_seconds: float = 600.0
     """How often the bucket is searched for collections; less often if that takes many requests."""
     discover_list_seconds: float = 30.0
-    """For each LIST that a search took, the next one waits so long."""
+    """The next search waits this long for each LIST that the last one took."""
     breath_seconds: float = 30.0
-    """A collection with few new entries is brought forward so often."""
+    """How often a collection with few new entries is brought forward."""
     breath_entries: int = 64
-    """From so many new entries on it is not waited for."""
+    """With this many new entries a collection is brought forward at once."""
     shared_seconds: float = 300.0
     """The same where changes that come later would share leaves of indexes with those that are there."""
     shared_entries: int = 1_000
@@ -71,7 +71,7 @@ class Pace:
     upkeep_seconds_idle: float = 86_400.0
     """The same of one that does not change."""
     crowd: int = 32
-    """From so many new collections on, all are looked at side by side before any is looked after …"""
+    """With this many new collections, a node looks at all of them side by side before it looks after any …"""
     upkeep_apart_seconds: float = 1.0
     """… and the first upkeep of those with nothing else to do is spread: one in this time."""
     retry_seconds_max: float = 600.0
@@ -101,8 +101,8 @@ class Pace:
     def breath(self, load: CollectionLoad) -> tuple[int, float]:
         """From how many new entries on a collection is brought forward, and after how many seconds at the latest.
 
-        A forwarding writes each leaf again that has a change. If so many come that most leaves have some, twice as many
-        at once cost half as much each; if few come, waiting for more would gain nothing.
+        A forwarding writes each leaf that has a change again. When most leaves have changes, forwarding twice as many
+        at once halves the cost of each; with few changes, waiting for more gains nothing.
         """
         entries, seconds = self.breath_entries, self.breath_seconds
         if not load.entries or not load.changes or not load.leaves:
@@ -116,7 +116,7 @@ class Pace:
         return max(entries, int(wanted)), max(seconds, wanted / rate)
 
     def retry_seconds(self, failures: int) -> float:
-        """How long a collection is left alone after so many rounds that failed."""
+        """How long a collection is left alone after `failures` rounds that failed."""
         return min(self.retry_seconds_max, self.interval * 2.0 ** min(failures, 30))
 
 

@@ -20,7 +20,7 @@ __all__ = ["WatchedCollection", "Watchlist"]
 
 _NAMED_SECONDS = 600.0
 _QUIET_FIRST = 4
-"""Of many collections that have nothing to do, as if so many looks at each had found nothing already."""
+"""A collection that is settled at the first look counts as if this many looks had found nothing."""
 _ERROR_CHARS = 500
 _ESCAPED_BYTES, _OTHER_BYTES = 6, 1_000
 """What a character of a name or an error may take in JSON at most, and all that is beside them."""
@@ -73,7 +73,7 @@ class WatchedCollection:
         self.kept_up_at = upkeep_at - pace.upkeep_seconds
 
     def found_written(self, number: int, now: float) -> None:
-        """Somebody wrote to it, through `number` at least."""
+        """A writer wrote to it, through `number` at least."""
         self.lag = max(self.lag, number - self.number, 1)
         self.is_hot, self.quiet, self.written_at, self.is_changed = True, 0, now, True
 

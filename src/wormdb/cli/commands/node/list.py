@@ -62,7 +62,7 @@ def command(url: str, interval: int, *, as_json: bool) -> None:
     if found.nodes:
         print_ruled(NODES, [_node_row(each) for each in found.nodes])
     else:
-        click.echo("no nodes: whoever writes brings the log forward")
+        click.echo("no nodes: writers bring the log forward")
     if found.collections:
         click.echo("")
         print_ruled(COLLECTIONS, [_collection_row(each) for each in found.collections])

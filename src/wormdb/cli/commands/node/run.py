@@ -89,7 +89,7 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
 class _Watchdog:
     """Ends the process some time after it was told to stop, even if something waits for ever.
 
-    A killed node loses nothing. Whoever comes to the end of the `with` statement before needs it no more.
+    A killed node loses nothing. A node that stops in time leaves the `with` statement before.
     """
 
     def __init__(self) -> None:
