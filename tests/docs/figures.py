@@ -19,9 +19,9 @@ from wormdb.format import field_statistics
 from wormdb.format.block import PAGE_BYTES
 from wormdb.jobs import analyze
 from wormdb.jobs.costs import INDEX_BYTES, PACKED, SPARE
-from wormdb.jobs.import_sources import PIECE_BYTES
 from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.shares import TASK_BYTES
+from wormdb.jobs.sources import PIECE_BYTES
 from wormdb.query.planner.cache import PLANS_MAX
 from wormdb.settings import Settings
 from wormdb.storage.folder.directories import LOCK_SECONDS_MAX, TICK_MS

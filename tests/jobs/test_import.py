@@ -15,11 +15,11 @@ import wormdb
 from tests.jobs.rig import SCHEMA, customers, empty_place, pipeline
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.format import json
-from wormdb.jobs import import_infer, import_sources
+from wormdb.jobs import infer, sources
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.import_ import FileRecords
-from wormdb.jobs.import_infer import infer_files
-from wormdb.jobs.import_read import rows_of
+from wormdb.jobs.infer import infer_files
+from wormdb.jobs.records import rows_of
 from wormdb.jobs.target import store_at
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def test_pieces_have_every_line_once(texts: list[str], step: int, end: bytes) ->
     place = empty_place()
     store_at(place).put("x.ndjson", body)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_sources, "PIECE_BYTES", step)
-        pieces = import_sources.pieces_of([f"{place}/x.ndjson"], None, None) if body else []
+        patch.setattr(sources, "PIECE_BYTES", step)
+        pieces = sources.pieces_of([f"{place}/x.ndjson"], None, None) if body else []
     found, before, numbers = [], 0, []
     for piece in pieces:
         for rows in rows_of(piece, None):
@@ -84,7 +84,7 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
 def test_bad_records_are_set_aside_with_their_lines(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_sources, "PIECE_BYTES", 40)
+    monkeypatch.setattr(sources, "PIECE_BYTES", 40)
     good = [{"id": f"c{number}", "age": number} for number in range(20)]
     body = lines(*good[:7]) + b"{broken\n" + lines(*good[7:15], {"id": "bad", "age": "old"}, *good[15:])
     (tmp_path / "x.ndjson").write_bytes(body)
@@ -180,7 +180,7 @@ def test_a_model_that_is_inferred_takes_all(tmp_path: Path, name: str) -> None:
 
 
 def test_a_model_of_some_records_requires_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_infer, "RECORDS_MAX", 1_000)
+    monkeypatch.setattr(infer, "RECORDS_MAX", 1_000)
     rows = [{"id": str(n), "a": {"b": n}} for n in range(3_000)]
     (tmp_path / "x.ndjson").write_bytes(lines(*rows))
     found = infer_files(FileRecords((str(tmp_path),)), "@things")

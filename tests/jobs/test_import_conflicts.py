@@ -14,9 +14,8 @@ import wormdb
 from tests.jobs.rig import empty_place, pipeline
 from wormdb.errors import ConflictError
 from wormdb.format import json
-from wormdb.jobs import import_sources
-from wormdb.jobs.import_ import FileRecords
-from wormdb.jobs.import_files import FilePieces
+from wormdb.jobs import sources
+from wormdb.jobs.import_ import FilePieces, FileRecords
 from wormdb.jobs.target import store_at
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def test_what_is_set_aside_is_what_one_by_one_would_be(
         source = empty_place()
         store_at(source).put("x.ndjson", body)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(import_sources, "PIECE_BYTES", step)
+            patch.setattr(sources, "PIECE_BYTES", step)
             done = pipeline(db, "Person").import_files(FileRecords((f"{source}/x.ndjson",), on_conflict=rule))
         assert [record.line for record in done.rejected] == rejected
         assert (done.read, done.unchanged) == (len(after), ignored)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import wormdb
 from tests.jobs.rig import empty_place, pipeline
 from wormdb.format import json
-from wormdb.jobs import import_sources
+from wormdb.jobs import sources
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.import_ import FileRecords
 from wormdb.jobs.target import store_at
@@ -61,7 +61,7 @@ def through(body: bytes, form: Any, step: int, *, name: str | None = None) -> tu
     with wormdb.connect(empty_place(), schema=schema, apply=schema is not None) as db:
         jobs = pipeline(db, name, None if name is not None else "rows")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(import_sources, "PIECE_BYTES", step)
+            patch.setattr(sources, "PIECE_BYTES", step)
             done = jobs.import_files(FileRecords((f"{source}/x.{form}",)))
         assert done.rejected == ()
         select = None if name is None else list(FIELDS)

@@ -17,9 +17,11 @@ from tests.jobs.rig import SendingRunner, empty_place
 from wormdb.api.records import read_records
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.jobs import import_lines, import_parquet, import_sources
-from wormdb.jobs.import_read import rows_of
-from wormdb.jobs.import_sources import pieces_of
+from wormdb.jobs import records as import_lines
+from wormdb.jobs import records as import_parquet
+from wormdb.jobs import sources
+from wormdb.jobs.records import rows_of
+from wormdb.jobs.sources import pieces_of
 from wormdb.jobs.target import store_at
 
 if TYPE_CHECKING:
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 def cut(source: str, step: int, form: Any = None) -> list[Piece]:
     """The pieces of a file, if these are of `step` bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_sources, "PIECE_BYTES", step)
-        patch.setattr(import_sources, "GATHERED_BYTES", step)
+        patch.setattr(sources, "PIECE_BYTES", step)
+        patch.setattr(sources, "GATHERED_BYTES", step)
         return pieces_of([source], form, None, SendingRunner(1))
 
 
@@ -107,7 +109,7 @@ def test_a_list_of_json_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return real(own, key, span)
 
     monkeypatch.setattr(type(store), "get_range", get_range)
-    monkeypatch.setattr("wormdb.jobs.import_read.MIB", 500)
+    monkeypatch.setattr("wormdb.jobs.records.MIB", 500)
     monkeypatch.setattr(import_lines.FileRange.__init__, "__defaults__", (1_000,))
     found = rows_of(cut(str(tmp_path / "x.json"), 100)[0], None)
     first = next(found).records

@@ -8,29 +8,50 @@ before. Records that do not fit, and those that stand against others, are told a
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from wormdb.api.imports.conflicts import KeyClash, Suspect
 from wormdb.api.imports.intake import RejectedRecord, Rejection, makes_ids
+from wormdb.api.imports.load import ConflictFoundError, ImportLoader, LoadRules
 from wormdb.api.imports.rows import some_rows
-from wormdb.api.imports.run import ImportRules, run_import
+from wormdb.api.imports.run import ImportRules, Loads, run_import
 from wormdb.api.imports.stream import Stream
-from wormdb.jobs.import_files import FilePieces
-from wormdb.jobs.import_read import Reading, read_files
-from wormdb.jobs.import_sources import pieces_of
+from wormdb.errors import LimitExceededError
+from wormdb.jobs.parts import Piece
+from wormdb.jobs.records import Reading, count_records, read_files, rows_of
+from wormdb.jobs.sources import pieces_of
+from wormdb.jobs.work import Item, Output
+from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from wormdb.api.access import Access
+    from wormdb.api.imports.conflicts import Losers
     from wormdb.api.imports.rows import Rows
     from wormdb.api.imports.run import ImportResult, Pieces
     from wormdb.api.records import Record
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.jobs.import_parts import FileForm
+    from wormdb.jobs.parts import FileForm
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import Runner, Told, Work
 
-__all__ = ["FileRecords", "ImportRules", "Imported", "RejectedRecord", "import_files", "import_pieces", "load_files"]
+__all__ = [
+    "FilePieces",
+    "FileRecords",
+    "ImportRules",
+    "Imported",
+    "LoadedPiece",
+    "RejectedRecord",
+    "gathered",
+    "import_files",
+    "import_pieces",
+    "load_files",
+    "load_piece",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +188,201 @@ def import_pieces(where: Where, rules: ImportRules, found: Callable[[], Pieces])
         access, access.by(rules.actor, None), rules, found, lambda each: rejected.append(RejectedRecord.of(each))
     )
     return Imported.of(result, tuple(rejected))
+
+
+# --- pieces of files: sent to workers, read there, and put together again ---
+
+REJECTS_BYTES_MAX: Final = 8 * MIB
+"""Of one piece: more says that the form, the model or the rule is not the right one."""
+
+
+class LoadedPiece(msgspec.Struct, frozen=True):
+    """What became of the records of one piece."""
+
+    report: bytes
+    read: int
+    lines: int
+    """In a piece that is a part of a file of lines; 0 if lines are known."""
+    rejected: list[RejectedRecord]
+    conflict: str = ""
+    """Why nothing of it was written: records have to be looked at one by one."""
+
+
+@dataclass(slots=True)
+class _RejectList:
+    """Rejection records of one piece, as they are sent."""
+
+    rejected: list[RejectedRecord] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, rejected: Rejection) -> None:
+        """Raises LimitExceededError if there are too many."""
+        one = RejectedRecord.of(rejected)
+        self.size += len(one.text) + len(one.reason)
+        if self.size > REJECTS_BYTES_MAX:
+            raise LimitExceededError(
+                f"import of {one.file}",
+                reason=f"over {len(self.rejected):,} records are rejected; line {one.line:,}: {one.reason}",
+                fix="check the form of the file, the model, and what is done about ids that exist",
+            )
+        self.rejected.append(one)
+
+
+def load_piece(access: Access[Any], rules: LoadRules, task: int, rows: Iterable[Rows], losers: Losers) -> LoadedPiece:
+    """`Loader.load` of one piece, as a value that can be sent. If one record stands against others, it says so."""
+    kept, lines = _RejectList(), [0]
+
+    def counted() -> Iterator[Rows]:
+        for some in rows:
+            lines[0] += some.lines
+            yield some
+
+    try:
+        report, read = ImportLoader(access, rules, task).load(counted(), losers, kept.add)
+    except ConflictFoundError as conflict:
+        return LoadedPiece(b"", 0, 0, [], str(conflict))
+    return LoadedPiece(report, read, lines[0], kept.rejected)
+
+
+def gathered(loaded: Sequence[LoadedPiece]) -> Loads:
+    """What became of all pieces. No requests."""
+    return Loads(
+        [each.report for each in loaded],
+        sum(each.read for each in loaded),
+        [record.rejected() for each in loaded for record in each.rejected],
+        next((each.conflict for each in loaded if each.conflict), ""),
+    )
+
+
+@dataclass(slots=True)
+class FilePieces:
+    """Pieces that are parts of files."""
+
+    where: Where
+    pieces: Sequence[Piece]
+    reading: Reading
+    runner: Runner
+    told: Told | None
+    _is_counted: bool = False
+
+    def small(self) -> None:
+        """Workers are for much."""
+
+    def load(self, rules: LoadRules, losers: Sequence[Losers]) -> Loads:
+        """`Loader.load` of each piece, with its losers, if there are any; lines are those of whole files."""
+        more = [msgspec.msgpack.encode(each) for each in losers] or [msgspec.msgpack.encode({})] * len(self.pieces)
+        bodies = self._run("import", _Load(self.where, self.reading, rules), more)
+        found = [msgspec.msgpack.decode(body, type=LoadedPiece) for body in bodies]
+        return gathered(list(_placed(self.pieces, found)))
+
+    def keys(self, rules: LoadRules) -> list[bytes]:
+        """`Loader.keys` of each piece."""
+        return self._run("import: keys", _Keys(self.where, self.reading, rules), [b""] * len(self.pieces))
+
+    def suspects(self, rules: LoadRules, hashes: frozenset[int]) -> list[list[Suspect]]:
+        """`Loader.suspects` of each piece."""
+        more = [msgspec.msgpack.encode(sorted(hashes))] * len(self.pieces)
+        bodies = self._run("import: conflicts", _Suspects(self.where, self.reading, rules), more)
+        return [msgspec.msgpack.decode(body, type=list[Suspect]) for body in bodies]
+
+    def _run(self, name: str, work: Work, more: Sequence[bytes]) -> list[bytes]:
+        self._count()
+        return self.runner.run(name, work, self._items(more), self.told)
+
+    def _items(self, more: Sequence[bytes]) -> list[Item]:
+        return [
+            Item(piece.name, msgspec.msgpack.encode((number, piece, extra)), piece.size)
+            for number, (piece, extra) in enumerate(zip(self.pieces, more, strict=True))
+        ]
+
+    def _count(self) -> None:
+        """Find out how many records are before each part, if ids are made of that."""
+        is_wanted = any(part.source is not None and not part.is_whole for piece in self.pieces for part in piece.parts)
+        if self._is_counted or not is_wanted:
+            return
+        self._is_counted = True
+        bodies = self.runner.run("import: records", _Count(), self._items([b""] * len(self.pieces)), self.told)
+        counts = [msgspec.msgpack.decode(body, type=int) for body in bodies]
+        self.pieces = list(_counted(self.pieces, counts))
+
+
+def _counted(pieces: Sequence[Piece], counts: Sequence[int]) -> Iterator[Piece]:
+    """The pieces, each part of a file with the number of records before it."""
+    before = 0
+    for piece, count in zip(pieces, counts, strict=True):
+        first = piece.parts[0]
+        if first.is_whole:
+            yield piece
+            continue
+        before = before if first.start else 0
+        yield replace(piece, parts=(replace(first, before=before),))
+        before += count
+
+
+def _placed(pieces: Sequence[Piece], loaded: Sequence[LoadedPiece]) -> Iterator[LoadedPiece]:
+    """What was loaded, with the lines of whole files."""
+    before = 0
+    for piece, each in zip(pieces, loaded, strict=True):
+        before = before if piece.parts[0].start else 0
+        moved = [replace(record, line=record.line + before) for record in each.rejected] if before else each.rejected
+        yield msgspec.structs.replace(each, rejected=moved)
+        before += each.lines
+
+
+class _Sent(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    piece: Piece
+    more: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is done with one piece; a value that can be sent."""
+
+    where: Where
+    reading: Reading
+    rules: LoadRules
+
+    def opened(self, body: bytes) -> tuple[Access[Any], int, Iterator[Rows], bytes]:
+        sent = msgspec.msgpack.decode(body, type=_Sent)
+        access = self.where.access()
+        return access, sent.number, rows_of(sent.piece, access.writer.model, self.reading), sent.more
+
+
+@dataclass(frozen=True, slots=True)
+class _Load(_Work):
+    """Loads one piece."""
+
+    def __call__(self, body: bytes, /) -> Output:
+        access, number, rows, more = self.opened(body)
+        losers = msgspec.msgpack.decode(more, type=dict[int, KeyClash])
+        found = load_piece(access, self.rules, number, rows, losers)
+        return Output(msgspec.msgpack.encode(found), found.read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys(_Work):
+    """Tells the keys of one piece."""
+
+    def __call__(self, body: bytes, /) -> Output:
+        access, number, rows, _ = self.opened(body)
+        return Output(ImportLoader(access, self.rules, number).keys(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspects(_Work):
+    """Tells which records of one piece have some keys."""
+
+    def __call__(self, body: bytes, /) -> Output:
+        access, number, rows, more = self.opened(body)
+        hashes = frozenset(msgspec.msgpack.decode(more, type=list[int]))
+        return Output(msgspec.msgpack.encode(ImportLoader(access, self.rules, number).suspects(rows, hashes)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Tells how many records a part of a file has."""
+
+    def __call__(self, body: bytes, /) -> Output:
+        sent = msgspec.msgpack.decode(body, type=_Sent)
+        return Output(msgspec.msgpack.encode(0 if sent.piece.parts[0].is_whole else count_records(sent.piece)))

@@ -11,7 +11,7 @@ import wormdb
 from tests.cli.printed import worm
 from tests.jobs.rig import customers
 from wormdb.errors import CorruptionError
-from wormdb.jobs import import_sources
+from wormdb.jobs import sources
 from wormdb.jobs.aggregate import AggregateOptions
 from wormdb.jobs.analyze import AnalyzeOptions
 from wormdb.jobs.compact import CompactOptions
@@ -83,7 +83,7 @@ def test_files_are_imported_and_checked_by_workers(
     url = str(tmp_path / "db")
     with customers(url, count=20) as db:
         (tmp_path / "in").mkdir()
-        monkeypatch.setattr(import_sources, "PIECE_BYTES", 300)
+        monkeypatch.setattr(sources, "PIECE_BYTES", 300)
         body = (
             "".join(f'{{"id": "n{number}", "age": {number}}}\n' for number in range(40)) + '{"id": "bad", "age": "x"}\n'
         )

@@ -19,7 +19,7 @@ from wormdb.cli.input.sources import is_stream, open_source
 from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
-from wormdb.jobs.import_parts import FORMS
+from wormdb.jobs.parts import FORMS
 
 if TYPE_CHECKING:
     from wormdb.api.database import Database
@@ -129,9 +129,9 @@ def _check(files: tuple[str, ...], options: dict[str, Any]) -> None:
 
 def _imported(files: tuple[str, ...], model: str, url: str, options: dict[str, Any], rejects: Rejects) -> ImportResult:
     from wormdb.jobs.import_ import FileRecords
-    from wormdb.jobs.import_infer import infer_files
-    from wormdb.jobs.import_read import Reading
-    from wormdb.jobs.import_sources import size_of
+    from wormdb.jobs.infer import infer_files
+    from wormdb.jobs.records import Reading
+    from wormdb.jobs.sources import size_of
 
     if options["table"] is not None:
         return _from_table(model, url, options, rejects)

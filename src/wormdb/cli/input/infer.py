@@ -16,7 +16,7 @@ from wormdb.schema.load import load_schema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.jobs.import_infer import Inferred
+    from wormdb.jobs.infer import Inferred
 
 __all__ = ["apply_inferred"]
 

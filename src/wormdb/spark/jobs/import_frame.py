@@ -14,9 +14,8 @@ from wormdb.api.imports.conflicts import Suspect
 from wormdb.api.imports.load import ImportLoader
 from wormdb.api.imports.rows import Rows
 from wormdb.errors import NotFoundError, WormError
-from wormdb.jobs.import_ import ImportRules, import_pieces
-from wormdb.jobs.import_files import Loaded, gathered, load_piece
-from wormdb.jobs.import_infer import infer_rows
+from wormdb.jobs.import_ import ImportRules, LoadedPiece, gathered, import_pieces, load_piece
+from wormdb.jobs.infer import infer_rows
 from wormdb.jobs.place import Where
 from wormdb.jobs.work import Output, Result, attempt
 from wormdb.spark.register import store_variables
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.api.imports.load import LoadRules
     from wormdb.api.imports.run import Loads
     from wormdb.jobs.import_ import Imported
-    from wormdb.jobs.import_infer import Inferred
+    from wormdb.jobs.infer import Inferred
 
 __all__ = ["import_frame", "import_table", "infer_table"]
 
@@ -108,7 +107,7 @@ class _Frame:
             found = load_piece(where.access(), rules, number, rows, known.get(number, {}))
             return Output(msgspec.msgpack.encode(found), found.read)
 
-        return gathered([msgspec.msgpack.decode(body, type=Loaded) for body in self._run(load) if body])
+        return gathered([msgspec.msgpack.decode(body, type=LoadedPiece) for body in self._run(load) if body])
 
     def keys(self, rules: LoadRules) -> list[bytes]:
         where = self.where

@@ -97,7 +97,9 @@ def _mappings(file: Path | None) -> Mapping[str, Mapping[str, Any]] | None:
     found = json.parse(file.read_text(), operators=True)
     if not isinstance(found, dict) or any(not isinstance(value, dict) for value in found.values()):
         raise InvalidRequestError(
-            f"--mapping {file}", reason="it must be an object of updates", fix='write {"Customer": {"$rename": {"a": "b"}}}'
+            f"--mapping {file}",
+            reason="it must be an object of updates",
+            fix='write {"Customer": {"$rename": {"a": "b"}}}',
         )
     return found
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.bulk.rows import RowReader
-from wormdb.jobs.import_read import rows_of
-from wormdb.jobs.import_sources import pieces_of
+from wormdb.jobs.records import rows_of
+from wormdb.jobs.sources import pieces_of
 from wormdb.schema.infer import Inference
 
 if TYPE_CHECKING:

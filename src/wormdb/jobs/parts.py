@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["FORMS", "GZIP", "FileForm", "Part", "Piece"]
+__all__ = ["FORMS", "GZIP", "FileForm", "FilePart", "Piece"]
 
 FileForm = Literal["ndjson", "json", "csv", "parquet", "entities"]
 FORMS: Final[tuple[FileForm, ...]] = ("ndjson", "json", "csv", "parquet", "entities")
@@ -14,7 +14,7 @@ GZIP: Final = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """A file, or a part of one. A value that can be sent."""
 
     key: str
@@ -47,7 +47,7 @@ class Piece:
     """Parts that are read one after the other. A value that can be sent."""
 
     folder: str
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
     size: int
 
     @property
@@ -62,6 +62,6 @@ class Piece:
         unit = "row groups" if first.form == "parquet" else "bytes"
         return f"{name}, {unit} {first.start:,} to {first.stop:,}"
 
-    def file(self, part: Part) -> str:
+    def file(self, part: FilePart) -> str:
         """The file of a part, as its user named it, or with its folder."""
         return part.name or f"{self.folder.partition('?')[0].rstrip('/')}/{part.key}"

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.api.records import form_of
 from wormdb.errors import InvalidRequestError, NotFoundError
-from wormdb.jobs.import_csv import Chunk, Survey, parts_between, survey
-from wormdb.jobs.import_parquet import parts_of_groups
-from wormdb.jobs.import_parts import GZIP, Part, Piece
+from wormdb.jobs.parts import GZIP, FilePart, Piece
 from wormdb.jobs.place import absolute
+from wormdb.jobs.records import Chunk, Survey, parts_between, parts_of_groups, survey
 from wormdb.jobs.target import store_at
 from wormdb.jobs.work import Item
 from wormdb.settings import MIB
@@ -21,7 +20,7 @@ from wormdb.storage.store import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.jobs.import_parts import FileForm
+    from wormdb.jobs.parts import FileForm
     from wormdb.jobs.work import Runner, Told
     from wormdb.storage.store import ObjectInfo
 
@@ -76,14 +75,14 @@ def size_of(sources: Iterable[str]) -> int:
 # --- finding ---
 
 
-def _whole(source: str, form: FileForm | None, separator: str | None, digests: bool) -> Iterator[tuple[str, Part]]:
+def _whole(source: str, form: FileForm | None, separator: str | None, digests: bool) -> Iterator[tuple[str, FilePart]]:
     named = "" if "://" in source or Path(source).is_dir() else source
     for folder, info in _files(source):
         suffix = Path(info.key.removesuffix(".gz")).suffix.lower()
         chosen = form or _BY_SUFFIX.get(suffix) or _looked(folder, info.key)
         between = separator or ("\t" if suffix == ".tsv" else ",")
         digest = _digest(folder, info) if digests and chosen not in _WITHOUT_DIGEST else None
-        yield folder, Part(info.key, chosen, between, 0, info.size, info.size, source=digest, name=named)
+        yield folder, FilePart(info.key, chosen, between, 0, info.size, info.size, source=digest, name=named)
 
 
 def _files(source: str) -> Iterator[tuple[str, ObjectInfo]]:
@@ -134,7 +133,9 @@ def _looked(folder: str, key: str) -> FileForm:
 # --- cutting ---
 
 
-def _cut(found: Sequence[tuple[str, Part]], runner: Runner | None, told: Told | None) -> Iterator[tuple[str, Part]]:
+def _cut(
+    found: Sequence[tuple[str, FilePart]], runner: Runner | None, told: Told | None
+) -> Iterator[tuple[str, FilePart]]:
     """The parts of files, in order."""
     tables = [
         place
@@ -165,14 +166,14 @@ def _cut(found: Sequence[tuple[str, Part]], runner: Runner | None, told: Told | 
             yield folder, part
 
 
-def _is_large(folder: str, part: Part) -> bool:
+def _is_large(folder: str, part: FilePart) -> bool:
     """Whether a file of text is cut: what is packed is not."""
     return part.size > PIECE_BYTES and not _begin(folder, part.key).startswith(GZIP)
 
 
-def _gathered(parts: Iterator[tuple[str, Part]]) -> Iterator[Piece]:
+def _gathered(parts: Iterator[tuple[str, FilePart]]) -> Iterator[Piece]:
     """Pieces of parts; several whole files make one."""
-    folder, waiting, size = "", list[Part](), 0
+    folder, waiting, size = "", list[FilePart](), 0
     for place, part in parts:
         own = part.size if part.is_whole else _share(part)
         is_full = size + own > GATHERED_BYTES or len(waiting) >= GATHERED_FILES
@@ -185,5 +186,5 @@ def _gathered(parts: Iterator[tuple[str, Part]]) -> Iterator[Piece]:
         yield Piece(folder, tuple(waiting), size)
 
 
-def _share(part: Part) -> int:
+def _share(part: FilePart) -> int:
     return PIECE_BYTES if part.form == "parquet" else part.stop - part.start
