@@ -86,11 +86,12 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
 @URL
 @AS_JSON
 def command(files: tuple[str, ...], model: str, url: str, **options: Any) -> int:
-    """Read files into a collection by one change: NDJSON, JSON, CSV or Parquet; or a table of Spark.
+    """Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.
 
-    FILE is a file, a folder or a bucket with files, also packed by gzip; - is standard input. All records go in by one
-    entry of the log, or none; other writers go on meanwhile, and memory does not grow with the files. The model decides
-    about types: cells of CSV are text, and become what it declares. Ids are given, or made as the model says.
+    FILE is a file, a folder or a bucket with files, also packed by gzip; - is standard input; --table reads a table of
+    Spark instead. All records go in by one entry of the log, or none; other writers go on meanwhile, and memory does
+    not grow with the files. The model decides about types: cells of CSV are text, and become what it declares. Ids are
+    given, or made as the model says.
 
     Records that do not fit, and those whose id or unique value another one has, are written to FILE.rejects.ndjson, of
     folders to MODEL.rejects.ndjson, with file, line and reason, and the others go in; it exits with 1 then, unless
