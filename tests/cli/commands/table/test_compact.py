@@ -1,4 +1,4 @@
-"""worm table compact and rebuild: what they show first, and what they leave."""
+"""worm table compact: what it shows first, and what it leaves."""
 
 from __future__ import annotations
 
@@ -58,19 +58,6 @@ def test_a_collection_that_was_never_brought_forward_is_named(memory: str) -> No
     done = worm("table", "compact", "notes", "--url", memory)
     assert done.code == 2
     assert "worm forward" in done.errors
-
-
-def test_a_rebuild_tells_what_there_is_now(shop: str) -> None:
-    expected = worm("table", "export", "Customer", "--url", shop).data
-    done = worm("table", "rebuild", "Customer", "--progress", "--url", shop)
-    assert done.code == 0, done.errors
-    assert done.lines[1] == "Found 60 entities"
-    assert done.text.count("\nBuilding index: ") == 3
-    lines = [json.loads(line)["job"] for line in done.errors.splitlines()]
-    assert list(dict.fromkeys(lines)) == ["rebuild blocks", "rebuild indexes", "join indexes"]
-    assert worm("table", "export", "Customer", "--url", shop).data == expected
-    told = json.loads(worm("table", "rebuild", "Customer", "--no-files", "--json", "--url", shop).text)
-    assert (told["count"], told["blocks"], told["files"], len(told["indexes"])) == (60, 1, 0, 3)
 
 
 def test_an_export_in_parts_is_not_sorted(shop: str) -> None:

@@ -1,4 +1,4 @@
-"""Commands over whole collections: the same answers in parts and in one go, and how far it is on the way."""
+"""Which engine runs a job, and how far it is on the way."""
 
 from __future__ import annotations
 
@@ -31,67 +31,6 @@ def table(shop: str, *arguments: str) -> Printed:
     done = worm("table", *arguments, "--url", shop)
     assert done.code == 0, done.errors
     return done
-
-
-def test_files_have_the_lines_of_standard_output(shop: str, tmp_path: Path) -> None:
-    asked = ["Customer", "--format", "ndjson", "--filter", "status=active", "--select", "name,tags"]
-    done = table(shop, "export", *asked, "--to", str(tmp_path / "out"), "--tasks", "2")
-    assert done.text == f"67 documents in 1 file (3.2 KB): {tmp_path / 'out'}\n"
-    written = b"".join(path.read_bytes() for path in sorted((tmp_path / "out").glob("part-*")))
-    assert written == worm("table", "export", *asked, "--url", shop).data
-
-
-def test_an_export_tells_its_files_and_how_far_it_is(shop: str, tmp_path: Path) -> None:
-    done = table(
-        shop,
-        "export",
-        "Invoice",
-        "--to",
-        str(tmp_path),
-        "--partition-by",
-        "status",
-        "--tasks",
-        "2",
-        "--json",
-        "--progress",
-    )
-    told = json.loads(done.text)
-    assert {file["name"] for file in told["files"]} == {
-        f"status={status}/part-{part:05}.parquet" for status in ("open", "paid") for part in (0, 1)
-    }
-    lines = [json.loads(line) for line in done.errors.splitlines()]
-    assert (lines[0]["done"], lines[-1]["done"], lines[-1]["items"]) == (0, 2, 2)
-    assert lines[-1]["secondsLeft"] == 0
-
-
-def test_an_aggregation_in_parts_is_that_of_one_go(shop: str) -> None:
-    for more in ([], ["--json"], ["--format", "csv"]):
-        asked = ["aggregate", "Invoice", "--group-by", "status", "--count", "--sum", "total", "--avg", "total", *more]
-        in_parts = table(shop, *asked, "--tasks", "3", "--progress")
-        assert (in_parts.data, '"job":"aggregate"' in in_parts.errors) == (table(shop, *asked).data, True)
-
-
-def test_an_export_in_parts_is_that_of_one_go(shop: str) -> None:
-    for form in ("ndjson", "json", "csv"):
-        asked = ["export", "Customer", "--format", form, "--select", "name,tags"]
-        in_parts = table(shop, *asked, "--tasks", "3", "--progress")
-        assert (in_parts.data, '"job":"export"' in in_parts.errors) == (table(shop, *asked).data, True)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--partition-by", "status"], "--partition-by: it is for files (name a folder or a bucket: --to URL)"),
-        (["--overwrite"], "--overwrite: it is for files"),
-        (["--format", "parquet"], "--format parquet: it is for files"),
-        (["--to", "out", "--format", "json"], "use --format ndjson"),
-        (["--to", "out", "--sort", "name"], "--sort with --to: parts know nothing of each other"),
-        (["--to", "out", "--limit", "1"], "leave out --limit, or --to"),
-    ],
-)
-def test_options_of_an_export_that_do_not_go_together(shop: str, options: list[str], words: str) -> None:
-    done = worm("table", "export", "Customer", *options, "--url", shop)
-    assert (done.code, words in done.errors) == (2, True), done.errors
 
 
 def test_a_folder_names_a_collection(shop: str) -> None:
@@ -166,31 +105,6 @@ def test_a_pipe_has_few_lines(capsys: Any) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_a_report_shows_each_field(shop: str) -> None:
-    text = table(shop, "analyze", "Customer", "--fields", "status,tags").text
-    assert text.startswith("Customer: 200 documents\n")
-    assert any(line.split()[:4] == ["status", "string", "0", "3"] for line in text.splitlines())
-    told = json.loads(table(shop, "analyze", "Customer", "--fields", "status", "--top", "1", "--json").text)
-    assert told["fields"][0]["top"] == [{"value": '"active"', "count": 67}]
-
-
-def test_a_report_is_kept_and_inspect_shows_it(memory: str) -> None:
-    fill(memory, 12)
-    asked = ["analyze", "Customer", "--fields", "status"]
-    assert "not kept: the collection was never brought forward" in table(memory, *asked).text
-    worm("forward", "--url", memory)
-    assert "kept" not in table(memory, *asked, "--no-save").text
-    assert "kept" not in table(memory, *asked, "--filter", "status=active").text
-    inspected = json.loads(worm("table", "inspect", "Customer", "--json", "--url", memory).text)
-    assert inspected["analyzed"] is None
-    assert "\nkept for plans of queries, as of entry " in table(memory, *asked).text
-    inspected = json.loads(worm("table", "inspect", "Customer", "--json", "--url", memory).text)
-    assert inspected["analyzed"]["fields"] == ["status"]
-    text = worm("table", "inspect", "Customer", "--url", memory).text
-    assert f"Analyzed:\n  Time:    {inspected['analyzed']['time']}\n  Fields:  status\n" in text
-    assert json.loads(table(memory, *asked, "--json").text)["isSaved"] is True
-
-
 def test_a_job_is_imported_once(memory: str, tmp_path: Path) -> None:
     fill(memory, 1)
     file, rejects = tmp_path / "x.ndjson", tmp_path / "bad.ndjson"
@@ -207,13 +121,6 @@ def test_a_job_is_imported_once(memory: str, tmp_path: Path) -> None:
     assert (again.code, "was done before" in again.text) == (0, True)
     old = worm("pipeline", *asked)
     assert (old.data, old.errors) == (again.data, "worm: worm pipeline import is deprecated: use worm import\n")
-
-
-def test_changes_are_rows_of_files(shop: str, tmp_path: Path) -> None:
-    done = table(shop, "history", "Invoice", "--to", str(tmp_path), "--format", "ndjson", "--tasks", "1")
-    assert done.text.startswith("40 changes in 1 file (")
-    first = json.loads((tmp_path / "part-00000.ndjson").read_text().splitlines()[0])
-    assert (first["op"], first["seq"]) == ("create", 1)
 
 
 def test_a_model_is_made_shown_and_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,48 @@
+"""worm table aggregate: groups and functions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.printed import fill, worm
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A shop that tests only read; its customers are brought forward, and have files."""
+    url = str(tmp_path_factory.mktemp("cli") / "shop")
+    fill(url, files=True)
+    assert worm("forward", url, "Customer").code == 0
+    return url
+
+
+def test_groups_are_rows(shop: str) -> None:
+    options = ["--group-by", "status", "--count", "--sum", "total", "--avg", "total", "--url", shop]
+    assert worm("table", "aggregate", "Invoice", *options).text == (
+        "status  count  sum(total)  avg(total)\n"
+        "------  -----  ----------  ----------\n"
+        "open       20      38,000     1,900.0\n"
+        "paid       20      40,000     2,000.0\n"
+    )
+    found = json.loads(worm("table", "aggregate", "Invoice", *options, "--json").text)
+    assert found["groups"]["open"] == {"count": 20, "sum": 38000, "avg": 1900.0}
+    lines = worm("table", "aggregate", "Invoice", *options, "--format", "ndjson").lines
+    assert json.loads(lines[1]) == {"status": "paid", "count": 20, "sum(total)": 40000, "avg(total)": 2000.0}
+    csv = worm("table", "aggregate", "Invoice", *options, "--format", "csv").text
+    assert csv.splitlines()[:2] == ["status,count,sum(total),avg(total)", "open,20,38000,1900.0"]
+
+
+def test_several_groups_and_fields(shop: str) -> None:
+    printed = worm(
+        "table", "aggregate", "Invoice", "--group-by", "status,total", "--filter", "total<200", "--url", shop
+    )
+    assert printed.lines[2:] == ["open    0          1", "paid    100        1"]
+    both = worm("table", "aggregate", "Invoice", "--max", "total,status", "--min", "total", "--url", shop)
+    assert both.lines[0].split() == ["min(total)", "max(total)", "max(status)"]
+    assert both.lines[2].split() == ["0", "3,900", "paid"]
+
+
+def test_without_a_function_documents_are_counted(shop: str) -> None:
+    assert worm("table", "aggregate", "Invoice", "--url", shop).lines[-1].strip() == "40"
