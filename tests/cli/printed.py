@@ -14,7 +14,7 @@ from wormdb.cli.main import run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SHOP", "Printed", "captured", "fill", "worm"]
+__all__ = ["SHOP", "Printed", "captured", "fill", "table", "worm"]
 
 SHOP: dict[str, Any] = {
     "schemaVersion": "1.0",
@@ -109,3 +109,10 @@ def fill(url: str, customers: int = 1_423, *, files: bool = False) -> None:
         )
         database.model("User", tenant="acme").insert({"id": "bob"})
         database["notes"].insert_many([{"id": 1, "text": "hello\nworld"}, {"id": "z", "parts": {"x": [1, 2]}}])
+
+
+def table(url: str, *arguments: str) -> Printed:
+    """What `worm table` prints; it must succeed."""
+    done = worm("table", *arguments, "--url", url)
+    assert done.code == 0, done.errors
+    return done

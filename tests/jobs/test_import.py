@@ -113,7 +113,7 @@ def test_a_job_that_failed_goes_on_under_its_name(db: Database, tmp_path: Path) 
     (tmp_path / "2.parquet").write_bytes(whole[:-6])
     records = FileRecords((str(tmp_path),), job="load")
     with pytest.raises(
-        InvalidRequestError, match=r"import stopped at .*1\.ndjson and 1 more: .*2\.parquet is no Parquet"
+        InvalidRequestError, match=r"import stopped at .*1\.ndjson and 1 more: .*2\.parquet is not a Parquet file"
     ):
         pipeline(db, "Customer").import_files(records)
     assert db.model("Customer").count() == 0

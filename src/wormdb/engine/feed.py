@@ -214,7 +214,7 @@ class FeedParts:
     def _too_old(self, number: int) -> NoReturn:
         root = self.register.read().root
         trimmed = 0 if root is None else root.trimmed
-        reason = f"entries up to {trimmed} have been trimmed" if trimmed >= number else "it is no longer there"
+        reason = f"entries up to {trimmed} have been trimmed" if trimmed >= number else "it has been removed"
         raise SnapshotTooOldError(f"entry {number} of the log of {self.log.collection}", reason=reason)
 
 

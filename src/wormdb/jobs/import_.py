@@ -336,7 +336,7 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _FileWork:
     """What is done with one piece; a value that can be sent."""
 
     where: Where
@@ -350,7 +350,7 @@ class _Work:
 
 
 @dataclass(frozen=True, slots=True)
-class _Load(_Work):
+class _Load(_FileWork):
     """Loads one piece."""
 
     def __call__(self, body: bytes, /) -> Output:
@@ -361,7 +361,7 @@ class _Load(_Work):
 
 
 @dataclass(frozen=True, slots=True)
-class _Keys(_Work):
+class _Keys(_FileWork):
     """Tells the keys of one piece."""
 
     def __call__(self, body: bytes, /) -> Output:
@@ -370,7 +370,7 @@ class _Keys(_Work):
 
 
 @dataclass(frozen=True, slots=True)
-class _Suspects(_Work):
+class _Suspects(_FileWork):
     """Tells which records of one piece have some keys."""
 
     def __call__(self, body: bytes, /) -> Output:

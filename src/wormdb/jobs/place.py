@@ -112,7 +112,7 @@ class Where:
     def handle(self, *, renews: bool = True) -> Collection[Document]:
         """The collection as users have it. 1 GET for the published schema, if it has a model.
 
-        Without `renews` the schema is read only once in a process: for who asks often, and only for the log.
+        Without `renews` the schema is read only once in a process: for callers that ask often, and only for the log.
         """
         database = self.open()
         if self.model is not None:

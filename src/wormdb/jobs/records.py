@@ -395,4 +395,4 @@ def _opened(folder: str, part: FilePart) -> pq.ParquetFile:
 
 def _broken(folder: str, part: FilePart, error: Exception) -> InvalidRequestError:
     name = f"{folder.partition('?')[0].rstrip('/')}/{part.key}"
-    return InvalidRequestError(f"{name} is no Parquet", reason=str(error).partition("\n")[0])
+    return InvalidRequestError(f"{name} is not a Parquet file", reason=str(error).partition("\n")[0])

@@ -1,7 +1,7 @@
-"""The option `filter`: a filter of BQL that the source itself applies, exactly as `find_all` does.
+"""The filter of a job: BQL, applied to columns as `find_all` does, and the keys outside of which nothing is read.
 
-It narrows what is read as Spark's own filters do, and more: it belongs to the DataFrame, so no scan of it can meet the
-blocks that another one chose.
+In Spark it is the option `filter`. It belongs to the DataFrame, so no scan of it can meet the blocks that another scan
+chose.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RowFilter:
 
     @classmethod
     def of(cls, text: str) -> RowFilter:
-        """Raises InvalidRequestError for what is no filter. No requests."""
+        """Raises InvalidRequestError for an invalid filter. No requests."""
         _read(text)
         return cls(text)
 

@@ -40,7 +40,7 @@ class JobScan:
 
     @classmethod
     def of(cls, where: Where, filter: WrittenFilter = None, as_of: str | None = None) -> JobScan:  # noqa: A002 - its name
-        """Pin a state. Costs and raises as `PinnedState.of`; InvalidRequestError for what is no filter."""
+        """Pin a state. Costs and raises as `PinnedState.of`; InvalidRequestError for an invalid filter."""
         tree = written_filter(where, filter)
         chosen = None if isinstance(tree, MatchAll) else RowFilter.of(tree.text)
         return cls(PinnedState.of(where, as_of), chosen)
@@ -69,7 +69,7 @@ class JobScan:
 def written_filter(where: Where, filter: WrittenFilter) -> Filter:  # noqa: A002 - its name
     """A filter with what functions of the collection stand for now. 1 GET if it names some, else none.
 
-    Raises InvalidRequestError for what is no filter, NotFoundError for a function that is not registered.
+    Raises InvalidRequestError for an invalid filter, NotFoundError for a function that is not registered.
     """
     tree = read_filter(filter)
     return expand_functions(where.handle()._access, tree) if any(True for _ in calls_in(tree)) else tree  # noqa: SLF001 - this package is a part of the database

@@ -1,4 +1,4 @@
-"""A job as pieces of work: what they are, who runs them, and what they say on the way.
+"""A job as pieces of work: what they are, what runs them, and how far they are.
 
     items = [Item("part 1 of 2", body), …]            # planned: values, nothing is read but lists of blocks
     bodies = runner.run("export", work, items)        # work(body) -> Output, here or in workers of Spark

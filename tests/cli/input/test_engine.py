@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import click
-import pytest
 
-from tests.cli.printed import fill, worm
+from tests.cli.printed import fill, table, worm
 from wormdb.cli.commands.pipeline import MOVED
 from wormdb.cli.input import engine as engines
 from wormdb.cli.input import engine as steps
@@ -18,35 +17,23 @@ from wormdb.jobs.work import JobProgress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.printed import Printed
+    import pytest
 
 
-@pytest.fixture(scope="module")
-def shop() -> str:
-    fill("memory://jobs", 200)
-    return "memory://jobs"
+def test_a_folder_names_a_collection(jobs_shop: str) -> None:
+    assert "1" in table(jobs_shop, "aggregate", "org/acme/users", "--count", "--tasks", "1").text
 
 
-def table(shop: str, *arguments: str) -> Printed:
-    done = worm("table", *arguments, "--url", shop)
-    assert done.code == 0, done.errors
-    return done
-
-
-def test_a_folder_names_a_collection(shop: str) -> None:
-    assert "1" in table(shop, "aggregate", "org/acme/users", "--count", "--tasks", "1").text
-
-
-def test_a_name_that_is_none_is_refused(shop: str) -> None:
-    done = worm("table", "aggregate", "Custmer", "--count", "--tasks", "1", "--url", shop)
+def test_a_name_that_is_none_is_refused(jobs_shop: str) -> None:
+    done = worm("table", "aggregate", "Custmer", "--count", "--tasks", "1", "--url", jobs_shop)
     assert done.code == 2
     assert "did you mean" in done.errors
 
 
-def test_without_java_one_line_says_what_to_do(shop: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_java_one_line_says_what_to_do(jobs_shop: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    done = worm("table", "aggregate", "Invoice", "--count", "--engine", "spark", "--url", shop)
+    done = worm("table", "aggregate", "Invoice", "--count", "--engine", "spark", "--url", jobs_shop)
     assert done.code == 1
     assert done.errors.splitlines()[-1].startswith("worm: Spark needs Java 17 or newer: there is no java in JAVA_HOME=")
 
@@ -74,13 +61,13 @@ def test_every_job_has_a_rate_by_which_its_engine_is_chosen() -> None:
     assert set(engines.RATES) == takes
 
 
-def test_older_names_work_and_say_so_for_one_release(shop: str) -> None:
-    done = worm("pipeline", "aggregate", "Invoice", "--count", "--tasks", "1", "--url", shop)
+def test_older_names_work_and_say_so_for_one_release(jobs_shop: str) -> None:
+    done = worm("pipeline", "aggregate", "Invoice", "--count", "--tasks", "1", "--url", jobs_shop)
     first, second, *_ = done.errors.splitlines()
-    assert (done.code, done.data) == (0, table(shop, "aggregate", "Invoice", "--count").data)
+    assert (done.code, done.data) == (0, table(jobs_shop, "aggregate", "Invoice", "--count").data)
     assert first == "worm: worm pipeline aggregate is deprecated: use worm table aggregate"
     assert json.loads(second)["job"] == "aggregate"
-    assert worm("pipeline", "verify", "Customer", "--url", shop).code == 0
+    assert worm("pipeline", "verify", "Customer", "--url", jobs_shop).code == 0
     assert "pipeline" not in worm("--help").text
     for name, now in MOVED.items():
         assert worm(*now.split(), "--help").lines[1:] == worm("pipeline", name, "--help").lines[1:]

@@ -59,7 +59,7 @@ _EXAMPLES = (
     show_default=True,
 )
 @click.option("--job", help="A name for the job: with the same one nothing is adopted twice.")
-@click.option("--actor", help="Who adopts it, for the history.")
+@click.option("--actor", help="The person or program that adopts it, for the history.")
 @click.option("--dry-run", is_flag=True, help="Read and judge everything, and write nothing.")
 @click.option("--no-verify", is_flag=True, help="Do not compare what was written with every file before it counts.")
 @AS_JSON

@@ -103,7 +103,7 @@ def _read(text: str) -> str | BlobReference:
     found = reference_of(json.decode(text.encode(), name="reference"))
     if found is None:
         raise InvalidRequestError(
-            "REFERENCE", reason="this is no reference to a blob", fix='write {"_blob": "sha256:…"}'
+            "REFERENCE", reason="it must be a reference to a blob", fix='write {"_blob": "sha256:…"}'
         )
     return found
 

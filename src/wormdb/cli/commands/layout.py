@@ -49,7 +49,7 @@ def command() -> None:
 @click.option("--oplog", type=PLACE, help="Where the oplog goes.")
 @click.option("--snapshots", type=PLACE, help="Where snapshots go.")
 @click.option("--trash", type=PLACE, help="Where the trash goes.")
-@click.option("--actor", help="Who does it, for the log.")
+@click.option("--actor", help="The person or program that does it, for the log.")
 @click.option("--dry-run", is_flag=True, help="Show what would move, and write nothing.")
 @AS_JSON
 def migrate(models: Sequence[str], url: str, *, actor: str | None, dry_run: bool, as_json: bool, **given: Any) -> None:

@@ -44,7 +44,11 @@ IN_MODEL = click.option(
     "--model", "in_model", metavar="MODEL", shell_complete=complete_models, help="The model, if it is not given before."
 )
 ACTOR = click.option(
-    "--actor", envvar="WORM_ACTOR", show_envvar=True, metavar="NAME", help="Who does it; kept with the change."
+    "--actor",
+    envvar="WORM_ACTOR",
+    show_envvar=True,
+    metavar="NAME",
+    help="The person or program that makes the change; kept with it.",
 )
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")

@@ -109,7 +109,7 @@ def place_of(url: str | None, names: tuple[str, ...]) -> tuple[str, tuple[str, .
 def only_place(place: str | None, url: str | None) -> str:
     """Which database is meant, by the first argument or by --url. Raises click.UsageError if by none or by both.
 
-    A URL from the environment is only for who names none.
+    A URL from the environment holds only if none is named.
     """
     if place is None:
         if url is None:

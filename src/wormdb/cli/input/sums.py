@@ -20,7 +20,9 @@ __all__ = ["FORMAT", "AggregateArguments", "with_functions"]
 FUNCTIONS: Final = ("sum", "avg", "min", "max")
 _OPTIONS: Final = (
     click.option("--group-by", metavar="FIELD,…", help="One result for each value of the fields."),
-    click.option("--count", "counts", is_flag=True, help="How many documents; so without any other function."),
+    click.option(
+        "--count", "counts", is_flag=True, help="The number of documents; the default without another function."
+    ),
     click.option("--sum", "sum", multiple=True, metavar="FIELD", help="The sum of the numbers of a field."),
     click.option("--avg", "avg", multiple=True, metavar="FIELD", help="Their average."),
     click.option("--min", "min", multiple=True, metavar="FIELD", help="The least value of a field."),

@@ -142,7 +142,7 @@ class Claimant:
         """Become node `wanted`, or the lowest free one. 1 LIST, 1 GET for each node there ever was, 1 PUT.
 
         A wanted id whose heartbeat does not tell is watched until it changes or counts as dead. Raises ConflictError
-        if it is in use, InvalidRequestError for what is no id, UnavailableError.
+        if it is in use, InvalidRequestError for an id out of range, UnavailableError.
         """
         if wanted is not None and not 0 <= wanted <= NODE_MAX:
             raise InvalidRequestError(f"node id {wanted}", reason=f"it must be an integer between 0 and {NODE_MAX}")
@@ -211,15 +211,15 @@ def _is_running(peer: Peer) -> bool:
 
 
 def _told(heartbeat: Heartbeat) -> str:
-    who = f"{heartbeat.name}, " if heartbeat.name else ""
-    return f"{who}incarnation {heartbeat.incarnation[:8]}"
+    process = f"{heartbeat.name}, " if heartbeat.name else ""
+    return f"{process}incarnation {heartbeat.incarnation[:8]}"
 
 
 def _removed(node: int, reason: str) -> ConflictError:
     return ConflictError(f"node {node} was removed", reason=reason, fix="start it again", key=node_key(node))
 
 
-def _in_use(node: int, who: str, key: str) -> ConflictError:
+def _in_use(node: int, holder: str, key: str) -> ConflictError:
     return ConflictError(
-        f"node {node} is in use by {who}", fix="choose another id, or let it choose one by itself", key=key
+        f"node {node} is in use by {holder}", fix="choose another id, or let it choose one by itself", key=key
     )

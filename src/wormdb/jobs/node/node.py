@@ -226,7 +226,7 @@ class Node:
         except (ConflictError, ClosedError) as error:
             log.warning("%s", error)
         finally:
-            self.ended.set()  # who is not heard any more, whatever the reason, must not go on
+            self.ended.set()  # a node whose heartbeats do not arrive, for any reason, must stop
 
     def _write(self, state: NodeState, interval_ms: int) -> None:
         assert self._claim is not None, "it was started"

@@ -57,7 +57,7 @@ _AT_ONCE = 256
 
 
 class Turns(Protocol):
-    """Who has to do what; a node knows."""
+    """Which node looks after which collection now."""
 
     @property
     def id(self) -> int | None:

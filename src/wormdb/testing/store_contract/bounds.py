@@ -77,7 +77,7 @@ class BoundContract:
         assert bounded_store.get("a/key").body == b"short again"
 
     @pytest.mark.parametrize("kind", ["Always", "IfAbsent", "IfMatch"])
-    def test_what_nobody_could_read_is_not_written(self, bounded_store: Store, other_handle: Store, kind: str) -> None:
+    def test_unreadable_sizes_are_not_written(self, bounded_store: Store, other_handle: Store, kind: str) -> None:
         """It is refused before anything is sent."""
         version = other_handle.put("old", b"old").version
         conditions: dict[str, Precondition] = {"Always": Always(), "IfAbsent": IfAbsent(), "IfMatch": IfMatch(version)}

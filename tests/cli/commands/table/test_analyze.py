@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.cli.printed import fill, worm
-
-if TYPE_CHECKING:
-    from tests.cli.printed import Printed
+from tests.cli.printed import fill, table, worm
 
 
-@pytest.fixture(scope="module")
-def shop() -> str:
-    fill("memory://jobs", 200)
-    return "memory://jobs"
-
-
-def table(shop: str, *arguments: str) -> Printed:
-    done = worm("table", *arguments, "--url", shop)
-    assert done.code == 0, done.errors
-    return done
-
-
-def test_a_report_shows_each_field(shop: str) -> None:
-    text = table(shop, "analyze", "Customer", "--fields", "status,tags").text
+def test_a_report_shows_each_field(jobs_shop: str) -> None:
+    text = table(jobs_shop, "analyze", "Customer", "--fields", "status,tags").text
     assert text.startswith("Customer: 200 documents\n")
     assert any(line.split()[:4] == ["status", "string", "0", "3"] for line in text.splitlines())
-    told = json.loads(table(shop, "analyze", "Customer", "--fields", "status", "--top", "1", "--json").text)
+    told = json.loads(table(jobs_shop, "analyze", "Customer", "--fields", "status", "--top", "1", "--json").text)
     assert told["fields"][0]["top"] == [{"value": '"active"', "count": 67}]
 
 

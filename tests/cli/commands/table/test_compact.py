@@ -3,51 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-
-import pytest
 
 import wormdb
-from tests.cli.printed import fill, worm
-from wormdb.jobs import place
+from tests.cli.printed import worm
 
 
-@pytest.fixture(autouse=True)
-def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "WORKER_SETTINGS", replace(place.WORKER_SETTINGS, forward_interval_ms=0))
-
-
-@pytest.fixture
-def shop(memory: str) -> str:
-    """Three runs, of which two hide rows of the first."""
-    fill(memory, 60)
-    with wormdb.connect(memory, settings=wormdb.Settings(forward="manual", forward_interval_ms=0)) as db:
-        customers = db.model("Customer")
-        customers.forward()
-        for turn in range(2):
-            customers.modify(f"c{turn:04}", lambda found: found.update(name="changed"))
-            customers.forward()
-    return memory
-
-
-def test_a_compaction_shows_its_plan_and_does_it(shop: str) -> None:
-    expected = worm("table", "export", "Customer", "--url", shop).data
-    planned = worm("table", "compact", "Customer", "--dry-run", "--url", shop)
+def test_a_compaction_shows_its_plan_and_does_it(layered_shop: str) -> None:
+    expected = worm("table", "export", "Customer", "--url", layered_shop).data
+    planned = worm("table", "compact", "Customer", "--dry-run", "--url", layered_shop)
     assert planned.code == 0
     assert planned.lines[0].split() == ["of", "runs", "blocks", "stay", "rows", "bytes", "become", "GET", "PUT"]
     assert planned.lines[2].split()[:4] == ["documents", "3", "3", "0"]
-    told = json.loads(worm("table", "compact", "Customer", "--dry-run", "--json", "--url", shop).text)
+    told = json.loads(worm("table", "compact", "Customer", "--dry-run", "--json", "--url", layered_shop).text)
     assert (told["lists"][0]["blocks"], told["lists"][0]["makes"], told["lists"][0]["puts"]) == (3, 1, 3)
-    done = worm("table", "compact", "Customer", "--yes", "--url", shop)
+    done = worm("table", "compact", "Customer", "--yes", "--url", layered_shop)
     assert (done.code, done.lines[-1].split(":")[0]) == (0, "compacted 122 rows")
     assert "3 → 1 runs" in done.lines[-1]
-    again = worm("table", "compact", "Customer", "--url", shop)
+    again = worm("table", "compact", "Customer", "--url", layered_shop)
     assert (again.code, again.text) == (0, "Customer: nothing to compact in 2 blocks\n")
-    assert worm("table", "export", "Customer", "--url", shop).data == expected
+    assert worm("table", "export", "Customer", "--url", layered_shop).data == expected
 
 
-def test_nobody_is_asked_through_a_pipe(shop: str) -> None:
-    done = worm("table", "compact", "Customer", "--url", shop)
+def test_nobody_is_asked_through_a_pipe(layered_shop: str) -> None:
+    done = worm("table", "compact", "Customer", "--url", layered_shop)
     assert done.code == 2
     assert "add --yes" in done.errors
 
@@ -60,7 +38,7 @@ def test_a_collection_that_was_never_brought_forward_is_named(memory: str) -> No
     assert "worm forward" in done.errors
 
 
-def test_an_export_in_parts_is_not_sorted(shop: str) -> None:
-    done = worm("table", "export", "Customer", "--sort", "name", "--engine", "spark", "--url", shop)
+def test_an_export_in_parts_is_not_sorted(layered_shop: str) -> None:
+    done = worm("table", "export", "Customer", "--sort", "name", "--engine", "spark", "--url", layered_shop)
     assert done.code == 2
     assert "use --engine local" in done.errors

@@ -7,37 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.printed import fill, worm
+from tests.cli.printed import table, worm
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.printed import Printed
 
-
-@pytest.fixture(scope="module")
-def shop() -> str:
-    fill("memory://jobs", 200)
-    return "memory://jobs"
-
-
-def table(shop: str, *arguments: str) -> Printed:
-    done = worm("table", *arguments, "--url", shop)
-    assert done.code == 0, done.errors
-    return done
-
-
-def test_files_have_the_lines_of_standard_output(shop: str, tmp_path: Path) -> None:
+def test_files_have_the_lines_of_standard_output(jobs_shop: str, tmp_path: Path) -> None:
     asked = ["Customer", "--format", "ndjson", "--filter", "status=active", "--select", "name,tags"]
-    done = table(shop, "export", *asked, "--to", str(tmp_path / "out"), "--tasks", "2")
+    done = table(jobs_shop, "export", *asked, "--to", str(tmp_path / "out"), "--tasks", "2")
     assert done.text == f"67 documents in 1 file (3.2 KB): {tmp_path / 'out'}\n"
     written = b"".join(path.read_bytes() for path in sorted((tmp_path / "out").glob("part-*")))
-    assert written == worm("table", "export", *asked, "--url", shop).data
+    assert written == worm("table", "export", *asked, "--url", jobs_shop).data
 
 
-def test_an_export_tells_its_files_and_how_far_it_is(shop: str, tmp_path: Path) -> None:
+def test_an_export_tells_its_files_and_how_far_it_is(jobs_shop: str, tmp_path: Path) -> None:
     done = table(
-        shop,
+        jobs_shop,
         "export",
         "Invoice",
         "--to",
@@ -58,11 +44,11 @@ def test_an_export_tells_its_files_and_how_far_it_is(shop: str, tmp_path: Path) 
     assert lines[-1]["secondsLeft"] == 0
 
 
-def test_an_export_in_parts_is_that_of_one_go(shop: str) -> None:
+def test_an_export_in_parts_is_that_of_one_go(jobs_shop: str) -> None:
     for form in ("ndjson", "json", "csv"):
         asked = ["export", "Customer", "--format", form, "--select", "name,tags"]
-        in_parts = table(shop, *asked, "--tasks", "3", "--progress")
-        assert (in_parts.data, '"job":"export"' in in_parts.errors) == (table(shop, *asked).data, True)
+        in_parts = table(jobs_shop, *asked, "--tasks", "3", "--progress")
+        assert (in_parts.data, '"job":"export"' in in_parts.errors) == (table(jobs_shop, *asked).data, True)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +62,6 @@ def test_an_export_in_parts_is_that_of_one_go(shop: str) -> None:
         (["--to", "out", "--limit", "1"], "leave out --limit, or --to"),
     ],
 )
-def test_options_of_an_export_that_do_not_go_together(shop: str, options: list[str], words: str) -> None:
-    done = worm("table", "export", "Customer", *options, "--url", shop)
+def test_options_of_an_export_that_do_not_go_together(jobs_shop: str, options: list[str], words: str) -> None:
+    done = worm("table", "export", "Customer", *options, "--url", jobs_shop)
     assert (done.code, words in done.errors) == (2, True), done.errors

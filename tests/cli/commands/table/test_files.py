@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from tests.cli.printed import fill, worm
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A shop that tests only read; its customers are brought forward, and have files."""
-    url = str(tmp_path_factory.mktemp("cli") / "shop")
-    fill(url, files=True)
-    assert worm("forward", url, "Customer").code == 0
-    return url
+from tests.cli.printed import worm
 
 
 def test_files_say_how_far_they_are(shop: str) -> None:

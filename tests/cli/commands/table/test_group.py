@@ -6,23 +6,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 import wormdb
-from tests.cli.printed import fill, worm
+from tests.cli.printed import worm
 from wormdb.cli.show.text import width_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A shop that tests only read; its customers are brought forward, and have files."""
-    url = str(tmp_path_factory.mktemp("cli") / "shop")
-    fill(url, files=True)
-    assert worm("forward", url, "Customer").code == 0
-    return url
+    import pytest
 
 
 def test_the_url_comes_from_the_environment(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,20 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 import wormdb
-from tests.cli.printed import fill, worm
+from tests.cli.printed import worm
 from wormdb.cli.show.text import size_text
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A shop that tests only read; its customers are brought forward, and have files."""
-    url = str(tmp_path_factory.mktemp("cli") / "shop")
-    fill(url, files=True)
-    assert worm("forward", url, "Customer").code == 0
-    return url
 
 
 def collapsed(text: str) -> list[str]:

@@ -5,21 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.cli.printed import fill, worm
+from tests.cli.printed import worm
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A shop that tests only read; its customers are brought forward, and have files."""
-    url = str(tmp_path_factory.mktemp("cli") / "shop")
-    fill(url, files=True)
-    assert worm("forward", url, "Customer").code == 0
-    return url
 
 
 def test_list_looks_as_in_the_seed(shop: str) -> None:

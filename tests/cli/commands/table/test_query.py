@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wormdb
-from tests.cli.printed import fill, worm
+from tests.cli.printed import worm
 from wormdb.query.request import STRATEGIES
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A shop that tests only read; its customers are brought forward, and have files."""
-    url = str(tmp_path_factory.mktemp("cli") / "shop")
-    fill(url, files=True)
-    assert worm("forward", url, "Customer").code == 0
-    return url
 
 
 def test_query_as_in_the_seed(shop: str) -> None:
