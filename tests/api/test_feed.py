@@ -76,7 +76,7 @@ def test_a_feed_that_does_not_follow_ends_and_one_that_follows_goes_on(url: str)
             slept.append(seconds)
             things.insert({"id": len(slept)})
 
-        object.__setattr__(things._context, "sleep", sleep)
+        object.__setattr__(things._access.clock, "sleep", sleep)
         assert [change.id for change in things.watch()] == [0]
         follow = things.watch(follow=True, poll_seconds=0.25)
         assert [next(follow).id for _ in range(4)] == [0, 1, 2, 3]

@@ -38,7 +38,7 @@ def objects(store: Store, folder: str = "people/") -> set[str]:
 
 def forwarded(collection: Collection[Any], seconds: float = 2) -> None:
     """Let time pass, and bring the log into the index of owners."""
-    collection._context.clock.sleep(seconds)
+    collection._access.clock.sleep(seconds)
     collection.forward()
 
 

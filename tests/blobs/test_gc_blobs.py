@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from wormdb.api.document import Document
     from wormdb.engine.ledger import Ledger
     from wormdb.format.blob import BlobReference
+    from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.blobs import BlobPlan
-    from wormdb.maintenance.site import Site
 
 CONTENT = b"content"
 
@@ -207,7 +207,7 @@ def test_condemned_keys_are_forgotten_with_their_entries_and_never_used_again() 
 # --- the entry that condemns ---
 
 
-def planned(world: World) -> tuple[Site, Ledger, BlobPlan]:
+def planned(world: World) -> tuple[StoredCollection, Ledger, BlobPlan]:
     """What gc is about to condemn."""
     site = database_on(world, seed=7)._ledgers.site("people/")
     ledger = site.ledger()

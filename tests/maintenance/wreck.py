@@ -24,7 +24,7 @@ from wormdb.format.root import decode_retired
 from wormdb.maintenance.audit.lists import CheckedList
 from wormdb.maintenance.audit.report import AuditReport
 from wormdb.maintenance.audit.verify import named_objects
-from wormdb.maintenance.site import Site
+from wormdb.maintenance.collection import StoredCollection
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
@@ -107,7 +107,7 @@ def collection_on(world: World, *, seed: int = 1) -> Collection[Document]:
     return database_on(world, world, seed=seed).model("Thing")
 
 
-def site_on(world: World, store: Store | None = None, seed: int = 77) -> Site:
+def site_on(world: World, store: Store | None = None, seed: int = 77) -> StoredCollection:
     """The collection as verify and repair reach it."""
     runtime = Runtime(
         store=store or world,
@@ -119,7 +119,7 @@ def site_on(world: World, store: Store | None = None, seed: int = 77) -> Site:
         limits=TailLimits(interval_ms=0, mode="manual"),
         sizes=SIZES,
     )
-    return Site(PREFIX, runtime)
+    return StoredCollection(PREFIX, runtime)
 
 
 def thing(number: int, **values: Any) -> dict[str, Any]:

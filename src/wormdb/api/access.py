@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from wormdb.query.planner.cache import PlanCache
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
-    from wormdb.system.clock import Clock
+    from wormdb.system.clock import Chance, Clock
 
-__all__ = ["Access", "CallKind", "Context", "commits", "limited", "reads", "works"]
+__all__ = ["Access", "CallKind", "Home", "commits", "limited", "reads", "works"]
 
 
 # --- How long each call of the API may take: decorators that give it a deadline, which everything below it keeps.
@@ -106,27 +106,29 @@ def _bounded(method: F, kind: CallKind) -> F:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a collection needs of its database."""
+class Home(Protocol):
+    """The database of a collection, as far as the collection asks it."""
 
-    settings: Settings
-    sleep: Callable[[float], None]
-    fraction: Callable[[], float]
-    """A number in [0, 1), by chance."""
-    now_ms: Callable[[], int]
-    by: Author
-    creating: Callable[[], None]
-    """Told before the first entry of a new collection is committed."""
-    clock: Clock
-    usage: Callable[[], Usage]
-    """What the store has counted so far."""
-    access_of: Callable[[str], Access[Any]]
-    """The collection of a model of the schema, for refs; raises NotFoundError, InvalidRequestError."""
-    files: FilesKeeper
-    """Keeps the readable files of the database."""
-    collect: Callable[..., GcResult]
-    """Removes garbage from the collection in a folder."""
+    @property
+    def files(self) -> FilesKeeper:
+        """The keeper of its readable files."""
+        ...
+
+    def publish(self) -> None:
+        """Publish the schema that the program declared: asked before the first entry of a new collection."""
+        ...
+
+    def usage(self) -> Usage:
+        """What its store has counted so far."""
+        ...
+
+    def access_of(self, model: str) -> Access[Any]:
+        """The collection of a model of the schema, for refs; raises NotFoundError, InvalidRequestError."""
+        ...
+
+    def collect(self, folder: str, *, dry_run: bool) -> GcResult:
+        """Remove garbage from the collection in a folder."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,14 @@ class Access(Generic[T]):
 
     ledger: Ledger
     writer: Writer[T]
-    context: Context
     plans: PlanCache
     """The cache of plans that all handles of the collection share."""
+    home: Home
+    settings: Settings
+    clock: Clock
+    chance: Chance
+    author: Author
+    """Who makes the changes, unless a call names another."""
     readonly: ForeignCollection | None = None
     """For a model that is only read: perhaps another program keeps its files."""
 
@@ -164,7 +171,7 @@ class Access(Generic[T]):
 
     def limited(self, kind: CallKind, timeout: float | None = None) -> within:
         """For a call that begins now. Raises InvalidRequestError."""
-        return limited(self.context.clock, self.context.settings, kind, timeout)
+        return limited(self.clock, self.settings, kind, timeout)
 
     # --- states ---
 
@@ -190,7 +197,7 @@ class Access(Generic[T]):
 
         1 GET for the log and 1 for a page; raises SchemaMismatchError.
         """
-        staleness_ms = 0 if is_now else self.context.settings.staleness_ms
+        staleness_ms = 0 if is_now else self.settings.staleness_ms
         view, held = self.log.get(key, staleness_ms=staleness_ms)
         if staleness_ms and not self._fits(view):
             return self.get(key, is_now=True)
@@ -199,7 +206,7 @@ class Access(Generic[T]):
 
     def view(self) -> View:
         """The state now, or as old as the settings allow. 1 GET; raises SchemaMismatchError."""
-        staleness_ms = self.context.settings.staleness_ms
+        staleness_ms = self.settings.staleness_ms
         view = self.log.view(staleness_ms=staleness_ms)
         if staleness_ms and not self._fits(view):
             return self.present()
@@ -226,7 +233,7 @@ class Access(Generic[T]):
         No requests if no readable files are kept. Costs and raises as `rewrite_tables`.
         """
         if self.readonly is None and self.ledger.known().definition.keeps_files:
-            rewrite_tables(self.context.files.site(self.ledger), self.context.files, keys)
+            rewrite_tables(self.home.files.site(self.ledger), self.home.files, keys)
 
     def history(self, view: View) -> History:
         """What a state knows of the past. No requests."""
@@ -240,7 +247,7 @@ class Access(Generic[T]):
         Raises InvalidRequestError, and PermissionDeniedError if another program is known to keep the collection.
         """
         self._check_own()
-        return self.context.by.but(actor, metadata)
+        return self.author.but(actor, metadata)
 
     def check_mode(self) -> None:
         """Raise PermissionDeniedError if this model is for reading only. No requests."""
@@ -280,7 +287,7 @@ class Access(Generic[T]):
         """
         key = self.writer.key_of(identity)
         what = f"document {identity!r} in {self.name}"
-        attempts = self.context.settings.modify_attempts
+        attempts = self.settings.modify_attempts
         for _ in range(attempts):
             view, held = self.get(key, is_now=True)
             if held is None or held.document is None:
@@ -397,7 +404,7 @@ class Access(Generic[T]):
             )
         events = self.writer.first_events(known)
         if events:
-            self.context.creating()
+            self.home.publish()
         (gone,) = self.writer.final([Remove(b"null")], self.writer.in_force(known), by)
         assert isinstance(gone, Remove)
         return JobSpec(
@@ -425,8 +432,8 @@ class Access(Generic[T]):
             body=self.writer.definition,
         )
         if operations and events:
-            self.context.creating()
-        return self.ledger.commit(pending, seconds=self.context.settings.commit_seconds)
+            self.home.publish()
+        return self.ledger.commit(pending, seconds=self.settings.commit_seconds)
 
 
 def make_conflict(identity: bytes, name: str, rev: int) -> ConflictError:

@@ -110,7 +110,7 @@ class _RangeReader:
         if as_of is None:
             view = access.view()
             return cls(view, _model(access, view), low, high)
-        moment = parse_as_of(as_of, access.context.now_ms())
+        moment = parse_as_of(as_of, access.clock.now_ms())
         present = access.present()
         model = _model(access, present)
         then = view_at(present, moment)

@@ -362,10 +362,10 @@ def _keep_owners(access: Access[Any]) -> None:
     created = IndexCreated(name=OWNERS.name, definition=encode_index(OWNERS))
     guard = Guards((access.writer.guard((), events), IndexGuard(created)))
     if events:
-        access.context.creating()
+        access.home.publish()
     pending = Pending(access.ledger.batch_id(), events=(*events, created), guard=guard)
     try:
-        access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
+        access.ledger.commit(pending, seconds=access.settings.commit_seconds)
     except ConflictError:
         if access.present().definition.indexes.owners is None:
             raise

@@ -68,7 +68,6 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         self._access = access
         self._ledger = access.ledger
         self._writer = access.writer
-        self._context = access.context
         self._recall = CollectionHistory(access)
         self._trash = Trashcan(access)
         self._tables = TableReader(access)
@@ -565,7 +564,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
                 skip = 0
             if poll_seconds is None:
                 return
-            self._context.sleep(poll_seconds)
+            self._access.clock.sleep(poll_seconds)
 
     @reads
     def resolve(
@@ -592,4 +591,4 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
     @works
     def gc(self, *, dry_run: bool = False, timeout: float | None = None) -> GcResult:
         """Remove what no process needs any more, as `Database.gc` does; with `dry_run` only say what that is."""
-        return self._context.collect(self._access.log.collection, dry_run=dry_run)
+        return self._access.home.collect(self._access.log.collection, dry_run=dry_run)

@@ -11,8 +11,8 @@ from wormdb.engine.ledger import Background, ColumnCache, Ledger, MiscClock, Run
 from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.keeper import FilesKeeper
+from wormdb.maintenance.collection import StoredCollection
 from wormdb.maintenance.gc.collect import RetentionRules, collect
-from wormdb.maintenance.site import Site
 from wormdb.query.planner.cache import PlanCache
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
@@ -181,10 +181,10 @@ class Ledgers:
         with self._lock:
             return dict(self._opened)
 
-    def site(self, prefix: str) -> Site:
+    def site(self, prefix: str) -> StoredCollection:
         """A collection for checks that look at every object of it, past every cache."""
         store = self.store.inner if isinstance(self.store, CachedStore) else self.store
-        return Site(prefix, self.runtime.on(store))
+        return StoredCollection(prefix, self.runtime.on(store))
 
     def gc(self, prefix: str, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> GcResult:
         """Remove garbage from a collection. Costs and raises as `collect`."""

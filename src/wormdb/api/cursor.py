@@ -146,7 +146,7 @@ class Cursor(Generic[T]):
 
 
 def _check_age(access: Access[Any], opened_ms: int) -> None:
-    if access.context.now_ms() - opened_ms > CURSOR_MS_MAX:
+    if access.clock.now_ms() - opened_ms > CURSOR_MS_MAX:
         raise SnapshotTooOldError(
             f"the cursor of {access.name}", reason="it was opened more than 30 minutes ago", fix="open a new cursor"
         )
@@ -168,7 +168,7 @@ def open_cursor(
     query = check_query(access, filter, options)
     state = open_state(access, query.moment)
     pinned = query if query.moment is not None else replace(query, moment=AsOf.number(state.number))
-    return Cursor(QueryRun(access, pinned, state), batch_size, access.context.now_ms())
+    return Cursor(QueryRun(access, pinned, state), batch_size, access.clock.now_ms())
 
 
 def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
@@ -186,7 +186,7 @@ def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
     pinned = replace(
         query,
         request=replace(query.request, after=read.after),
-        moment=AsOf(read.bound, read.is_time, access.context.now_ms() if read.is_time else 0),
+        moment=AsOf(read.bound, read.is_time, access.clock.now_ms() if read.is_time else 0),
         is_past=read.is_past,
     )
     return Cursor(QueryRun(access, pinned), read.batch_size, read.opened_ms)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from wormdb.api.access import Access, Context, limited, reads, works
+from wormdb.api.access import Access, limited, reads, works
 from wormdb.api.collection import Collection
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of
 from wormdb.api.document import Author, ClassCodec, PlainCodec
@@ -52,9 +53,10 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt.adopt import Adoption
+    from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.audit.report import Repair, Verification
+    from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
-    from wormdb.maintenance.site import Site
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.meter import MeteredRequest, Usage
     from wormdb.storage.pool import Pool
@@ -481,21 +483,16 @@ class Database:
             chance=self._chance,
             files=lambda: None if model is None else self._placement.switch_on(model, prefix),
         )
-        context = Context(
-            settings=self._settings,
-            sleep=self._clock.sleep,
-            fraction=self._chance.fraction,
-            now_ms=self._clock.now_ms,
-            by=self._by,
-            creating=self._publish,
-            clock=self._clock,
-            usage=self._metered.mark,
-            access_of=lambda target: self._access_of(target, outer),
-            files=self._files,
-            collect=self._ledgers.gc,
-        )
         return Access(
-            self._ledger(prefix), writer, context, self._ledgers.plans_of(prefix), self._foreign.of(prefix, model)
+            self._ledger(prefix),
+            writer,
+            self._ledgers.plans_of(prefix),
+            home=_Home(self._files, self._publish, partial(self._access_of, outer=outer), self._ledgers, self._metered),
+            settings=self._settings,
+            clock=self._clock,
+            chance=self._chance,
+            author=self._by,
+            readonly=self._foreign.of(prefix, model),
         )
 
     def _access_of(self, name: str, outer: Mapping[str, Any]) -> Access[Document]:
@@ -508,9 +505,26 @@ class Database:
     def _ledger(self, prefix: str) -> Ledger:
         return self._ledgers.of(prefix)
 
-    def _site(self, prefix: str) -> Site:
+    def _site(self, prefix: str) -> StoredCollection:
         return self._ledgers.site(prefix)
 
     def _publish(self) -> None:
         if self._declared.schema is not None:
             PublishedSchema(self._store).add(self._declared.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """A database as one of its collections sees it."""
+
+    files: FilesKeeper
+    publish: Callable[[], None]
+    access_of: Callable[[str], Access[Any]]
+    ledgers: Ledgers
+    metered: MeteredStore
+
+    def usage(self) -> Usage:
+        return self.metered.mark()
+
+    def collect(self, folder: str, *, dry_run: bool) -> GcResult:
+        return self.ledgers.gc(folder, dry_run=dry_run)

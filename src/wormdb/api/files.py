@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.files.migrate import LayoutMigration
     from wormdb.files.status import FilesStatus
     from wormdb.files.sync import FilesSyncResult
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
     from wormdb.schema.model import Layout, Model, Schema
     from wormdb.storage.store import Store
 
@@ -45,7 +45,7 @@ class ReadableFiles:
     """What `Database.files` gives. `names` are those of models or folders; without any, all models are meant."""
 
     _prefixes: Callable[[Iterable[str] | None], list[str]]
-    _site: Callable[[str], Site]
+    _site: Callable[[str], StoredCollection]
     _ledger: Callable[[str], Ledger]
     _keeper: FilesKeeper
     _placement: FilesPlacement

@@ -72,9 +72,9 @@ class FunctionRegistry:
             )
         tree = read_filter(filter)
         pending = register_function(
-            access.ledger.batch_id(), name, tree, collection=access.name, actor=access.context.by.actor
+            access.ledger.batch_id(), name, tree, collection=access.name, actor=access.author.actor
         )
-        access.log.commit(pending, seconds=access.context.settings.commit_seconds)
+        access.log.commit(pending, seconds=access.settings.commit_seconds)
         return self.get(name)
 
     def drop(self, name: str) -> None:
@@ -84,8 +84,8 @@ class FunctionRegistry:
         """
         access = self._access
         access.check_mode()
-        pending = drop_function(access.ledger.batch_id(), name, collection=access.name, actor=access.context.by.actor)
-        access.log.commit(pending, seconds=access.context.settings.commit_seconds)
+        pending = drop_function(access.ledger.batch_id(), name, collection=access.name, actor=access.author.actor)
+        access.log.commit(pending, seconds=access.settings.commit_seconds)
 
     def get(self, name: str) -> FunctionDefinition:
         """One function. 1 GET in a warm process; raises NotFoundError."""

@@ -149,7 +149,7 @@ class CollectionHistory(Generic[T]):
     def at(self, identity: Any, as_of: int | datetime | str) -> StoredVersion | None:
         """A document as it was; None if it was not there. Costs as `History.at`."""
         key = self.access.writer.key_of(identity)
-        moment = parse_as_of(as_of, self.access.context.now_ms())
+        moment = parse_as_of(as_of, self.access.clock.now_ms())
         held = self.access.history(self.access.present()).at(key, moment)
         return None if held is None or held.document is None else held
 
@@ -164,13 +164,13 @@ class CollectionHistory(Generic[T]):
         if as_of is None:
             view = access.view()
             return (access.writer.show(held, view.number) for _, held in view.scan(low, high) if _is_alive(held))
-        moment = parse_as_of(as_of, access.context.now_ms())
+        moment = parse_as_of(as_of, access.clock.now_ms())
         past = access.history(access.present()).scan(moment, low, high)
         return (access.writer.show_past(held) for _, held in past if _is_alive(held))
 
     def count(self, as_of: int | datetime | str) -> int:
         """How many documents there were. Costs as `History.scan`."""
-        moment = parse_as_of(as_of, self.access.context.now_ms())
+        moment = parse_as_of(as_of, self.access.clock.now_ms())
         found = self.access.history(self.access.present()).scan(moment)
         return sum(1 for _, held in found if _is_alive(held))
 
@@ -208,7 +208,7 @@ class CollectionHistory(Generic[T]):
         access = self.access
         encoded = access.writer.encoded_id(identity)
         key = id_key(encoded)
-        for _ in range(access.context.settings.modify_attempts):
+        for _ in range(access.settings.modify_attempts):
             view = access.present()
             self._check_enabled(view)
             held = view.get(key)
@@ -225,7 +225,7 @@ class CollectionHistory(Generic[T]):
             return Snapshot(taken_at(committed.misc), held.seq, len(held.document), manual=True)
         raise ConflictError(
             f"snapshot of {identity!r} in {access.name}",
-            reason=f"another writer changed it {access.context.settings.modify_attempts} times in a row",
+            reason=f"another writer changed it {access.settings.modify_attempts} times in a row",
         )
 
     def snapshots(self, identity: Any) -> list[Snapshot]:
@@ -288,7 +288,7 @@ class CollectionHistory(Generic[T]):
             return []
         model = self.access.writer.in_force(view)
         limits = None if model is None else model.snapshots
-        return visible(kept, history.versions(key), limits, self.access.context.now_ms())
+        return visible(kept, history.versions(key), limits, self.access.clock.now_ms())
 
     def _check_enabled(self, view: View) -> None:
         model = self.access.writer.in_force(view)

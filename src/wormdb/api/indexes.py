@@ -50,8 +50,8 @@ class Indexes(Generic[T]):
         """Make an index, and with `wait` build it. Raises as `Collection.create_index` says."""
         access = self._access
         access.check_mode()
-        pending = create_index(access.ledger.batch_id(), index, seen=access.present(), actor=access.context.by.actor)
-        committed = access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
+        pending = create_index(access.ledger.batch_id(), index, seen=access.present(), actor=access.author.actor)
+        committed = access.ledger.commit(pending, seconds=access.settings.commit_seconds)
         with landed(f"index {index.name}", committed, rest=_BUILT_LATER):
             if wait:
                 access.log.forward()
@@ -78,7 +78,7 @@ class Indexes(Generic[T]):
         if found.state != "ready":
             return found
         key: TableKey = ("index", found.fields)
-        file = table_states(self._access.context.files.site(self._access.ledger), [key]).get(key)
+        file = table_states(self._access.home.files.site(self._access.ledger), [key]).get(key)
         return found if file is None else replace(found, file=file.state, file_reason=file.reason)
 
     def build(self, name: str) -> IndexSummary:
@@ -91,9 +91,9 @@ class Indexes(Generic[T]):
         if found is not None and found.state == "failed":
             access.check_mode()
             pending = create_index(
-                access.ledger.batch_id(), found.index, seen=access.present(), actor=access.context.by.actor
+                access.ledger.batch_id(), found.index, seen=access.present(), actor=access.author.actor
             )
-            committed = access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
+            committed = access.ledger.commit(pending, seconds=access.settings.commit_seconds)
         with landed(f"index {name}", committed, rest=_BUILT_LATER):
             access.log.forward()
             if found is not None:
@@ -131,8 +131,8 @@ class Indexes(Generic[T]):
         """Drop an index. Raises as `Collection.drop_index` says."""
         access = self._access
         access.check_mode()
-        pending = drop_index(access.ledger.batch_id(), name, seen=access.present(), actor=access.context.by.actor)
-        access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
+        pending = drop_index(access.ledger.batch_id(), name, seen=access.present(), actor=access.author.actor)
+        access.ledger.commit(pending, seconds=access.settings.commit_seconds)
 
 
 def read_index(

@@ -213,7 +213,7 @@ def check_query(
             rows_max=_whole(options.get("max_scanned"), "max_scanned", 1, what),
         ),
         collection=access.ledger.collection,
-        moment=None if moment is None else parse_as_of(moment, access.context.now_ms()),
+        moment=None if moment is None else parse_as_of(moment, access.clock.now_ms()),
         is_past=moment is not None,
         timeout_seconds=_seconds(options, what),
         populate=_names(options.get("populate"), what),

@@ -63,25 +63,29 @@ class LogState(Generic[T]):
 
     def hits(self, request: QueryRequest) -> Iterator[Hit]:
         """The rows of an answer. Costs what its plan costs."""
-        return answer.run(request, self.source, cache=self._cache, clock=self.access.context.clock)
+        return answer.run(request, self.source, cache=self._cache, clock=self.access.clock)
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has."""
-        return answer.count(request, self.source, cache=self._cache, clock=self.access.context.clock)
+        return answer.count(request, self.source, cache=self._cache, clock=self.access.clock)
 
     def aggregate(self, aggregation: Aggregation, request: QueryRequest) -> dict[str, Any]:
         """The result of an aggregation over the rows of an answer."""
-        return answer.aggregate(aggregation, request, self.source, cache=self._cache, clock=self.access.context.clock)
+        return answer.aggregate(aggregation, request, self.source, cache=self._cache, clock=self.access.clock)
 
     def tabulate(self, request: QueryRequest, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
         """The rows of an answer, as portions where columns tell all of `paths`."""
-        return answer.tabulate(request, self.source, paths, cache=self._cache, clock=self.access.context.clock)
+        return answer.tabulate(request, self.source, paths, cache=self._cache, clock=self.access.clock)
 
     def explain(self, request: QueryRequest, *, analyze: bool) -> Explanation:
         """How a request is answered; with `analyze` it is, and what that took is measured."""
-        context = self.access.context
         return answer.explain(
-            request, self.source, cache=self._cache, analyze=analyze, meter=context.usage, clock=context.clock
+            request,
+            self.source,
+            cache=self._cache,
+            analyze=analyze,
+            meter=self.access.home.usage,
+            clock=self.access.clock,
         )
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
@@ -135,7 +139,7 @@ class FileState(Generic[T]):
 
     def explain(self, request: QueryRequest, *, analyze: bool) -> Explanation:
         """How a request is answered; with `analyze` it is, and what that took is measured."""
-        return self.answer.explain(request, analyze=analyze, meter=self.access.context.usage)
+        return self.answer.explain(request, analyze=analyze, meter=self.access.home.usage)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """The documents under some keys of ids. 1 GET each."""
@@ -206,7 +210,7 @@ class QueryRun(Generic[T]):
         seconds = self.query.timeout_seconds
         if seconds is None:
             return self.query.request
-        return replace(self.query.request, deadline=self.access.context.clock.monotonic() + seconds)
+        return replace(self.query.request, deadline=self.access.clock.monotonic() + seconds)
 
     def hits(self, request: QueryRequest | None = None) -> Iterator[Hit]:
         """The rows; of a new state if this one is gone before any row of it was shown."""

@@ -212,7 +212,7 @@ class Results(Generic[T]):
         ends = request.deadline
         if ends is None:
             return hits
-        clock = self._access.context.clock
+        clock = self._access.clock
         return stepwise(hits, lambda: self._access.limited("read", max(ends - clock.monotonic(), _MOMENT)))
 
     def _populated(self, hits: Iterator[Hit]) -> Iterator[tuple[Hit, dict[str, Any]]]:
@@ -220,7 +220,7 @@ class Results(Generic[T]):
 
         def state_of(model: str) -> AnyState[Any]:
             if model not in states:
-                states[model] = open_state(self._access.context.access_of(model), self._query.moment)
+                states[model] = open_state(self._access.home.access_of(model), self._query.moment)
             return states[model]
 
         while some := list(islice(hits, POPULATE_ROWS)):
@@ -296,7 +296,7 @@ def _references(access: Access[Any], query: CheckedQuery) -> tuple[Reference, ..
             reason="a log number is of one collection, and refs lead to another",
             fix="give as_of a time",
         )
-    model_of = access.context.access_of
+    model_of = access.home.access_of
     references = read_references(query.populate, access.writer.model, lambda name: model_of(name).writer.model)
     for reference in references:
         needed = "id" if reference.is_many else reference.field

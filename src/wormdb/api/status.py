@@ -439,7 +439,7 @@ class CollectionManifest(Generic[T]):
         root = None if view.place is None else view.place.root
         model = self.access.writer.model or view.definition.model  # the caller's own has its fields in order
         columns = tuple(sorted(facts.column_bytes)) if model is None else model.manifest_fields
-        site = self.access.context.files.site(self.access.ledger)
+        site = self.access.home.files.site(self.access.ledger)
         file = table_states(site, [MANIFEST]).get(MANIFEST)
         return ManifestStatus(
             exists=file is not None and file.state != "missing",

@@ -112,7 +112,7 @@ class Trashcan(Generic[T]):
 
     def purge_expired(self, by: Author) -> list[Any]:
         """Take out everything whose time is over; returns the ids."""
-        now = moment(self.access.context.now_ms())
+        now = moment(self.access.clock.now_ms())
 
         def is_over(held: StoredVersion) -> bool:
             expires_at = read_tombstone(held).expires_at
@@ -126,7 +126,7 @@ class Trashcan(Generic[T]):
 
     def _purge_all(self, wanted: Callable[[StoredVersion], bool], by: Author) -> list[Any]:
         purged: list[Any] = []
-        for _ in range(self.access.context.settings.modify_attempts):
+        for _ in range(self.access.settings.modify_attempts):
             view = self._view()
             found = [held for held in scan_trash(view) if wanted(held)]
             try:

@@ -146,13 +146,13 @@ class Updater(Generic[T]):
         done = self._at_once(targets, once)
         if done is not None:
             return done
-        attempts = access.context.settings.modify_attempts
+        attempts = access.settings.modify_attempts
         last: ConflictError | None = None
         for losses in range(attempts):
             if losses:
                 # Anywhere between nothing and a bound that doubles, so that those who lost do not meet again.
                 bound = min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** min(losses, 20))
-                access.context.sleep(access.context.fraction() * bound)
+                access.clock.sleep(access.chance.fraction() * bound)
             try:
                 return once(*self._find(targets))
             except ConflictError as error:
@@ -183,7 +183,7 @@ class Updater(Generic[T]):
         self, view: View, rows: Rows, edit: Edit, by: Author, *, absent: UpsertGuard | None, look: Look
     ) -> ChangeResult:
         access = self._access
-        now = moment(access.context.now_ms())
+        now = moment(access.clock.now_ms())
         operations: list[Operation] = []
         matched, first, before = 0, None, None
         for held, document in rows:
@@ -243,7 +243,7 @@ class Updater(Generic[T]):
             view = access.present()
             request = QueryRequest(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
             source = EngineSource.of(view, access.ledger)
-            return view, _rows(run(request, source, cache=access.plans, clock=access.context.clock))
+            return view, _rows(run(request, source, cache=access.plans, clock=access.clock))
         view, held = access.get(encode_key(targets.identity), is_now=True)
         return view, _matching(held, compile_filter(targets.filter))
 

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from wormdb.files.compare.faults import FileFault
     from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.audit.report import Repair, Verification
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["file_site", "repair_all", "verify_all"]
 
 
-def file_site(site: Site) -> CollectionFiles:
+def file_site(site: StoredCollection) -> CollectionFiles:
     """The files of a collection as a process sees them that just started. No requests."""
     return CollectionFiles(site.ledger(), site.store, site.pool, site.runtime.chance)
 
 
 def verify_all(
-    site: Site,
+    site: StoredCollection,
     *,
     unreferenced: bool = False,
     told: Callable[[str], None] | None = None,
@@ -53,7 +53,7 @@ def verify_all(
 
 
 def repair_all(
-    site: Site, keeper: FilesKeeper, *, accept_loss: bool = False, told: Callable[[str], None] | None = None
+    site: StoredCollection, keeper: FilesKeeper, *, accept_loss: bool = False, told: Callable[[str], None] | None = None
 ) -> Repair:
     """Repair a collection, then its readable files. Costs and errors as of `repair` and of `sync_files`."""
     done = repair(site, accept_loss=accept_loss, told=told)
@@ -72,7 +72,7 @@ def _reported(faults: Sequence[FileFault], told: Callable[[str], None] | None) -
     return report
 
 
-def _counting(site: Site, told: Callable[[str], None] | None) -> Callable[[int], None]:
+def _counting(site: StoredCollection, told: Callable[[str], None] | None) -> Callable[[int], None]:
     if told is None:
         return lambda _: None
     return lambda count: told(f"{site.collection} files of {count:,} documents")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import RootState
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["CompactOptions", "CompactPlan", "CompactResult", "ListPlan", "compact", "plan_compact"]
 
@@ -179,13 +179,13 @@ def compact(
     return _compacted(where.name, site, before, _read(site, where), rows=rows, is_done=is_done)
 
 
-def site_of(where: Where) -> Site:
+def site_of(where: Where) -> StoredCollection:
     """The collection as jobs reach it: past every cache. Costs as `Where.handle`."""
     prefix = where.handle().prefix
     return where.open()._site(prefix)  # noqa: SLF001 - this package is a part of the database
 
 
-def _read(site: Site, where: Where) -> RootState:
+def _read(site: StoredCollection, where: Where) -> RootState:
     state = site.register.read()
     if state.root is None:
         raise InvalidRequestError(
@@ -194,7 +194,7 @@ def _read(site: Site, where: Where) -> RootState:
     return state
 
 
-def _list_plan(site: Site, state: RootState, name: ListName, options: CompactOptions) -> ListPlan:
+def _list_plan(site: StoredCollection, state: RootState, name: ListName, options: CompactOptions) -> ListPlan:
     assert state.root is not None
     shelf = Shelf(site.store, site.pool, folder_of(site.paths, name))
     found = plan_compaction(state, shelf, name, Aim(options.block_bytes, everything=options.everything))
@@ -236,7 +236,7 @@ class _Rewrite:
 
 
 def _compact_list(
-    site: Site, work: _Rewrite, plan: Compaction, by: tuple[Runner, Told | None, str]
+    site: StoredCollection, work: _Rewrite, plan: Compaction, by: tuple[Runner, Told | None, str]
 ) -> tuple[int, bool]:
     """Compact one list: how many rows were written, and whether all of it counts now."""
     runner, told, job = by
@@ -260,7 +260,7 @@ def _compact_list(
 
 
 def _compacted(
-    name: str, site: Site, before: RootState, after: RootState, *, rows: int, is_done: bool
+    name: str, site: StoredCollection, before: RootState, after: RootState, *, rows: int, is_done: bool
 ) -> CompactResult:
     (runs_before, blocks_before, size_before), (runs_after, blocks_after, size_after) = (
         _amount(site, state) for state in (before, after)
@@ -270,7 +270,7 @@ def _compacted(
     )
 
 
-def _amount(site: Site, state: RootState) -> tuple[int, int, int]:
+def _amount(site: StoredCollection, state: RootState) -> tuple[int, int, int]:
     """Runs of documents, and blocks and bytes of both lists."""
     assert state.root is not None
     names: Sequence[ListName] = ("blocks", "history")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.jobs.compact import CompactResult
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["RebuildOptions", "RebuildResult", "RebuiltIndex", "rebuild", "rebuild_indexes"]
 
@@ -126,7 +126,7 @@ def rebuild_indexes(
 
 
 def _round(
-    where: Where, site: Site, state: RootState, by: tuple[RebuildOptions, Runner, Told | None]
+    where: Where, site: StoredCollection, state: RootState, by: tuple[RebuildOptions, Runner, Told | None]
 ) -> tuple[BuiltIndex, ...]:
     options, runner, told = by
     assert state.root is not None
@@ -174,7 +174,7 @@ class _Plan:
     def indexes(self) -> dict[str, Index]:
         return {name: decode_index(name, body, source="the root") for name, body in self.definitions}
 
-    def opened(self) -> tuple[Site, Place]:
+    def opened(self) -> tuple[StoredCollection, Place]:
         """The collection and its root. 1 GET."""
         site = site_of(self.where)
         root = site.register.read().root

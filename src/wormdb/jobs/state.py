@@ -44,7 +44,7 @@ class PinnedState:
         view = access.present()
         moment = None
         if as_of is not None:
-            moment = parse_as_of(int(as_of) if as_of.isdecimal() else as_of, access.context.now_ms())
+            moment = parse_as_of(int(as_of) if as_of.isdecimal() else as_of, access.clock.now_ms())
             if view_at(view, moment) is None:
                 access.history(view).scan(moment, b"", b"")  # raises now what tasks would
         state = cls(where, access.ledger.pin(view), moment)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wormdb.jobs.place import Where as Place
     from wormdb.jobs.work import Runner, Told
     from wormdb.maintenance.audit.report import Verification
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["verify_collection"]
 
@@ -68,7 +68,9 @@ def verify_collection(
     return verify_all(replace(site, passed=passed), unreferenced=unreferenced, found=agreed)
 
 
-def _agreed(place: Place, site: Site, by: tuple[Runner, Told | None], *, unreferenced: bool) -> Verification | None:
+def _agreed(
+    place: Place, site: StoredCollection, by: tuple[Runner, Told | None], *, unreferenced: bool
+) -> Verification | None:
     """What all parts together say; None if something is wrong, or was replaced meanwhile."""
     runner, told = by
     state = site.register.read()
@@ -92,12 +94,12 @@ def _agreed(place: Place, site: Site, by: tuple[Runner, Told | None], *, unrefer
     return verify_parts(site, log, parts, unreferenced=unreferenced)
 
 
-def _site(place: Place) -> Site:
+def _site(place: Place) -> StoredCollection:
     prefix = place.handle().prefix
     return place.open()._site(prefix)  # noqa: SLF001 - this package is a part of the database
 
 
-def _pieces(site: Site) -> Iterator[tuple[list[_Block], int]]:
+def _pieces(site: StoredCollection) -> Iterator[tuple[list[_Block], int]]:
     """The blocks of all lists of the root, some at a time. 1 GET for the root and for each page of a long list."""
     try:
         root = site.register.read().root

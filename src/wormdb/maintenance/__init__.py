@@ -5,7 +5,7 @@ jobs that check a collection in pieces.
 """
 
 PUBLIC = {
-    "site": "one collection as the store has it, past every cache",
+    "collection": "one collection as the store has it, past every cache",
     "audit.report": "what verify and repair find and do",
     "audit.verify": "everything of a collection checked",
     "audit.repair": "what is damaged made again",

@@ -23,7 +23,7 @@ from wormdb.engine.log.root import Place
 from wormdb.engine.state.view import id_key
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.maintenance.audit.verify import verify
-from wormdb.maintenance.site import Site
+from wormdb.maintenance.collection import StoredCollection
 from wormdb.settings import UNPUBLISHED_MS_MAX
 from wormdb.storage.pool import SerialPool
 
@@ -76,7 +76,7 @@ def root_of(rig: Rig) -> Root:
 
 
 def check_sound(rig: Rig) -> None:
-    found = verify(Site(COLLECTION, rig.ledger()._runtime))
+    found = verify(StoredCollection(COLLECTION, rig.ledger()._runtime))
     assert found.findings == ()
 
 

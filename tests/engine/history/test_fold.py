@@ -27,9 +27,9 @@ from wormdb.errors import ConflictError, LimitExceededError
 from wormdb.format import root as root_module
 from wormdb.format.root import JobOutcome, root_size
 from wormdb.maintenance.audit.verify import verify
+from wormdb.maintenance.collection import StoredCollection
 from wormdb.maintenance.gc import retired as gc_retired
 from wormdb.maintenance.gc.collect import RetentionRules, collect
-from wormdb.maintenance.site import Site
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def test_history_is_the_same_folded_or_not(steps: list[tuple[str, list[str]]]) -
         assert loads_in(root_of(folded.rig)) <= loads_in(root_of(plain.rig))
 
 
-def site_of(rig: Rig) -> Site:
+def site_of(rig: Rig) -> StoredCollection:
     ledger = rig.ledger(sizes=LARGE)
-    return Site(COLLECTION, ledger._runtime)
+    return StoredCollection(COLLECTION, ledger._runtime)
 
 
 @pytest.mark.parametrize("kind", ["stage", "bulk"])

@@ -17,10 +17,10 @@ from wormdb.engine.load import BulkOutcome, JobSpec
 from wormdb.engine.log.clock import MiscClock
 from wormdb.errors import ConflictError
 from wormdb.maintenance.audit.verify import named_objects
+from wormdb.maintenance.collection import StoredCollection
 from wormdb.maintenance.gc.collect import RetentionRules, collect
 from wormdb.maintenance.gc.jobs import read_tail
 from wormdb.maintenance.gc.retired import attached_names, read_retired
-from wormdb.maintenance.site import Site
 from wormdb.settings import DAY_MS
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import Clock, ManualClock, SeededChance
@@ -53,7 +53,7 @@ RULES = RetentionRules(log_retention_ms=7 * DAY_MS, job_expiry_ms=7 * DAY_MS)
 ROWS: list[tuple[str, dict[str, Any]]] = [(f"j{number}", {"n": number, "pad": "p" * 90}) for number in range(12)]
 
 
-def site_of(rig: Rig, store: Store | None = None, *, clock: Clock | None = None, seed: int = 9) -> Site:
+def site_of(rig: Rig, store: Store | None = None, *, clock: Clock | None = None, seed: int = 9) -> StoredCollection:
     """The collection of a rig as garbage collection reaches it, by a process of its own."""
     clock = clock or rig.clock
     runtime = Runtime(
@@ -66,7 +66,7 @@ def site_of(rig: Rig, store: Store | None = None, *, clock: Clock | None = None,
         limits=MANUAL,
         sizes=SMALL,
     )
-    return Site(COLLECTION, runtime)
+    return StoredCollection(COLLECTION, runtime)
 
 
 def gc(rig: Rig, store: Store | None = None, *, clock: Clock | None = None, dry_run: bool = False) -> GcResult:

@@ -67,7 +67,7 @@ def import_records(
         job,
         rejects_max=options.get("rejects_max"),
         needs_ids=rule == "ignore" and not job,
-        forwards=access.context.settings.forward != "manual",
+        forwards=access.settings.forward != "manual",
     )
     kept: Replay[Record] | list[Record | Mapping[str, Any]]
     kept = records if isinstance(records, list) else Replay(_records(records), RowSpool(pack_record, unpack_record))

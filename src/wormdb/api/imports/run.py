@@ -250,7 +250,7 @@ class _Commit:
         )
         news = [new for rows in small for new in intake.take(rows)]
         files = {file: place for place, file in enumerate(dict.fromkeys(rows.file for rows in small))}
-        is_careful, attempts = False, self.access.context.settings.modify_attempts
+        is_careful, attempts = False, self.access.settings.modify_attempts
         for _ in range(attempts):
             standing = Standing(ledger, self.access.present(), self.rules.on_conflict)
             plan = self._planned(news, standing, documents, is_careful=is_careful)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.index_check import IndexCheck
     from wormdb.maintenance.audit.lists import CheckedList, Hole
     from wormdb.maintenance.audit.report import AuditReport
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["Agreement", "BlobCheck", "RowTally"]
 
@@ -60,7 +60,7 @@ class RowTally:
 class Agreement:
     """One pass over what a root names, and what it found that a repair must know."""
 
-    site: Site
+    site: StoredCollection
     root: Root
     report: AuditReport
     documents: CheckedList
@@ -292,7 +292,7 @@ def _in_holes(holes: Sequence[Hole], low: bytes, high: bytes) -> bool:
 class BlobCheck:
     """The blobs of one root. About 200 bytes in memory for each that is referred to."""
 
-    site: Site
+    site: StoredCollection
     root: Root
     report: AuditReport
     _keys: set[BlobKey] = field(default_factory=set)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root
     from wormdb.maintenance.audit.report import AuditReport
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["Chain", "check_chain", "digest_of"]
 
@@ -77,7 +77,7 @@ def sum_of(entry: Entry) -> int:
     return sum(digest_of(encode_past(row)) for row in rows.values()) % (1 << SUM_BITS)
 
 
-def check_chain(site: Site, root: Root | None, report: AuditReport) -> Chain:
+def check_chain(site: StoredCollection, root: Root | None, report: AuditReport) -> Chain:
     """Read the log that a root leaves, or all of it. 1 GET an entry, and at its end 3 that find nothing.
 
     After a long tail these may be up to 32.
@@ -104,7 +104,7 @@ def _empty_at_end(found: Sequence[tuple[LogNumber, _Slot]]) -> int:
 
 @dataclass(slots=True)
 class _ChainWalk:
-    site: Site
+    site: StoredCollection
     root: Root | None
     chain: Chain
     previous: bytes | None = None

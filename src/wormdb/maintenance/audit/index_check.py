@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wormdb.format.node import Child, Inner, Leaf
     from wormdb.format.root import IndexRoot, Root
     from wormdb.maintenance.audit.report import AuditReport
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["IndexCheck", "IndexTally", "index_checks", "tree_objects"]
 
@@ -60,7 +60,7 @@ class IndexTally:
 class IndexCheck:
     """One index of a root: fed with every document, then compared with its tree."""
 
-    site: Site
+    site: StoredCollection
     root: Root
     stored: IndexRoot
     index: Index
@@ -275,7 +275,7 @@ class _Tap:
         self._last = value, identity
 
 
-def index_checks(site: Site, root: Root, report: AuditReport) -> list[IndexCheck]:
+def index_checks(site: StoredCollection, root: Root, report: AuditReport) -> list[IndexCheck]:
     """One for each index of a root. No requests; raises CorruptionError."""
     return [
         IndexCheck(site, root, stored, decode_index(stored.name, stored.definition, source=site.paths.root), report)
@@ -283,7 +283,7 @@ def index_checks(site: Site, root: Root, report: AuditReport) -> list[IndexCheck
     ]
 
 
-def tree_objects(site: Site, root: Root, stored: IndexRoot) -> list[str]:
+def tree_objects(site: StoredCollection, root: Root, stored: IndexRoot) -> list[str]:
     """The keys of the objects of an index, as far as they can be found. 1 GET for each node above the leaves."""
     shelf = IndexShelf(site.store, site.paths, site.pool)
     nodes = shelf.nodes(root, stored.name)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.format.root import JobOutcome, Root
     from wormdb.maintenance.audit.block_check import Content
     from wormdb.maintenance.audit.report import AuditReport
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = [
     "CheckedList",
@@ -89,7 +89,7 @@ class Hole:
 class CheckedList:
     """One list of a root. With `salvage` the rows of damaged blocks are given that are still as they were written."""
 
-    site: Site
+    site: StoredCollection
     where: Where
     root: Root
     report: AuditReport
@@ -248,7 +248,7 @@ def claim_of(entry: BlockEntry, where: Where) -> bytes:
     return sha256(where.encode() + msgspec.msgpack.encode(entry)).digest()
 
 
-def is_sound(site: Site, entry: BlockEntry, where: Where) -> bool:
+def is_sound(site: StoredCollection, entry: BlockEntry, where: Where) -> bool:
     """Whether a block and its sidecar are all that a list says of them. 2 GETs.
 
     The costly part of a check: with the claims of sound blocks in `passed`, `verify` skips it and finds the same.
@@ -305,7 +305,7 @@ class PastLists:
     brought: CheckedList
 
     @classmethod
-    def of(cls, site: Site, root: Root, report: Callable[[], AuditReport], **options: Any) -> PastLists:
+    def of(cls, site: StoredCollection, root: Root, report: Callable[[], AuditReport], **options: Any) -> PastLists:
         """The lists of a root; `options` are those of `CheckedList`. No requests."""
         wheres: tuple[Where, ...] = ("history", "attached", "brought")
         return cls(*(CheckedList(site, where, root, report(), **options) for where in wheres))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wormdb.format.past import Operation
     from wormdb.format.root import IndexRoot, JobOutcome, Root
     from wormdb.maintenance.audit.lists import Hole, Where
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["FIELDS", "DocumentRepair", "PastRepair", "objects_of", "with_facts", "with_sidecars", "write_list"]
 
@@ -58,7 +58,7 @@ FIELDS: dict[Where, tuple[str, str]] = {
 """The fields of a root that hold each list."""
 
 
-def write_list(site: Site, root: Root, where: Where, rows: Iterable[tuple[bytes, Row]]) -> Root:
+def write_list(site: StoredCollection, root: Root, where: Where, rows: Iterable[tuple[bytes, Row]]) -> Root:
     """The root with one run of these rows, in order of key, as its list. 2 PUTs a block, 1 a page of the list."""
     listed = CheckedList(site, where, root, AuditReport())
     shelf = Shelf(site.store, site.pool, listed.folder)
@@ -83,7 +83,7 @@ def _with_list(root: Root, where: Where, runs: Iterable[Run]) -> Root:
     return msgspec.structs.replace(root, **{first: tuple(entries), second: tuple(pages)})
 
 
-def with_sidecars(site: Site, root: Root, where: Where, blocks: Mapping[str, BlockEntry]) -> Root:
+def with_sidecars(site: StoredCollection, root: Root, where: Where, blocks: Mapping[str, BlockEntry]) -> Root:
     """The root with new sidecars for some blocks of a list. 1 GET and 1 PUT each, and the pages that name them."""
     listed = CheckedList(site, where, root, AuditReport())
     shelf = Shelf(site.store, site.pool, listed.folder)
@@ -98,7 +98,7 @@ def with_sidecars(site: Site, root: Root, where: Where, blocks: Mapping[str, Blo
     return _with_list(root, where, runs)
 
 
-def _mended(site: Site, listed: CheckedList, entry: BlockEntry) -> BlockEntry:
+def _mended(site: StoredCollection, listed: CheckedList, entry: BlockEntry) -> BlockEntry:
     key, _ = listed.keys(entry)
     body = site.body(key, entry.length)
     assert body is not None, "the block was read a moment ago"
@@ -109,7 +109,7 @@ def _mended(site: Site, listed: CheckedList, entry: BlockEntry) -> BlockEntry:
     return msgspec.structs.replace(entry, sidecar=sidecar).shaped(entry.shape)
 
 
-def objects_of(site: Site, root: Root, where: Where) -> set[str]:
+def objects_of(site: StoredCollection, root: Root, where: Where) -> set[str]:
     """The keys of all objects of a list, as far as its pages can be read. 1 GET a page."""
     listed = CheckedList(site, where, root, AuditReport())
     found: set[str] = set()
@@ -127,7 +127,7 @@ _AT_ONCE: Final = 1_000
 class DocumentRepair:
     """Makes the documents of a root again. `past` is the repair of its history, if that was needed."""
 
-    site: Site
+    site: StoredCollection
     root: Root
     past: PastRepair | None = None
     listed: dict[int, tuple[BlockEntry, ...]] = field(default_factory=dict)
@@ -277,7 +277,7 @@ class _Facts:
         return msgspec.structs.replace(root, rows=self.alive, sequence=self.sequence, sample=sample)
 
 
-def with_facts(site: Site, root: Root) -> Root:
+def with_facts(site: StoredCollection, root: Root) -> Root:
     """The root with counts and a sample that are true. 1 GET for each block."""
     facts = _Facts()
     runs = data_runs(site.place(root))
@@ -296,7 +296,7 @@ _REPAIRED: Final = b'{"repaired":true}'
 class PastRepair:
     """Makes the history of a root again."""
 
-    site: Site
+    site: StoredCollection
     root: Root
     stale: set[int]
     """The entries of the log that history does not have as they are; their changes are in memory."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.format.block import Row
     from wormdb.format.root import Root
     from wormdb.maintenance.audit.lists import Where
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["LogOutline", "PartTally", "look_at_range", "report_of"]
 
@@ -89,7 +89,7 @@ class _RangedList(CheckedList):
                 yield from rows_between(shelf, entry, self.low, self.high)
 
 
-def look_at_range(site: Site, root: Root, outline: LogOutline, low: bytes, high: bytes | None) -> PartTally:
+def look_at_range(site: StoredCollection, root: Root, outline: LogOutline, low: bytes, high: bytes | None) -> PartTally:
     """Compare the rows of documents whose ids' keys lie in a range; what they came to.
 
     1 GET for each block of all lists that lies in it, and for each page of a long list; of blocks that reach out of it
@@ -122,7 +122,7 @@ def look_at_range(site: Site, root: Root, outline: LogOutline, low: bytes, high:
 
 
 def report_of(
-    site: Site, root: Root, chain: Chain, report: AuditReport, parts: Sequence[PartTally]
+    site: StoredCollection, root: Root, chain: Chain, report: AuditReport, parts: Sequence[PartTally]
 ) -> AuditReport | None:
     """The report on a root whose blocks are sound, from all its parts; None if something is wrong.
 

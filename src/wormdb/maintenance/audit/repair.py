@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.chain import Chain
     from wormdb.maintenance.audit.lists import Where
     from wormdb.maintenance.audit.verify import RootExamination
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["rebuild_root", "repair"]
 
@@ -48,7 +48,7 @@ __all__ = ["rebuild_root", "repair"]
 # --- A root made again from the whole log, in place of one that cannot be read.
 
 
-def rebuild_root(site: Site, state: RootState, chain: Chain) -> None:
+def rebuild_root(site: StoredCollection, state: RootState, chain: Chain) -> None:
     """Forward the whole log as if there were no root, and put the new one in the place of the damaged one.
 
     What the old one named stays behind as objects without a name. Costs as forwarding does. Raises CorruptionError
@@ -97,7 +97,7 @@ _ROUNDS_MAX: Final = 12
 _SHOWN: Final = 100
 
 
-def repair(site: Site, *, accept_loss: bool = False, told: Callable[[str], None] | None = None) -> Repair:
+def repair(site: StoredCollection, *, accept_loss: bool = False, told: Callable[[str], None] | None = None) -> Repair:
     """Repair a collection; what was done, what was lost, and what is left.
 
     Sidecars are made again one by one. Where documents, history or an index need it, that list or tree is written again
@@ -133,7 +133,7 @@ def repair(site: Site, *, accept_loss: bool = False, told: Callable[[str], None]
     )
 
 
-def _mend(site: Site, examined: RootExamination, *, accept_loss: bool) -> list[Loss] | None:
+def _mend(site: StoredCollection, examined: RootExamination, *, accept_loss: bool) -> list[Loss] | None:
     """One round; what was lost, or None if nothing can be done."""
     if examined.root_is_bad:
         rebuild_root(site, examined.state, examined.chain)
@@ -153,7 +153,7 @@ def _mend(site: Site, examined: RootExamination, *, accept_loss: bool) -> list[L
     return work.lost
 
 
-def _check_loss(site: Site, lost: Sequence[Loss], *, accept_loss: bool) -> None:
+def _check_loss(site: StoredCollection, lost: Sequence[Loss], *, accept_loss: bool) -> None:
     gone = [loss for loss in lost if loss.is_document]
     if gone and not accept_loss:
         raise InvalidRequestError(
@@ -167,7 +167,7 @@ def _check_loss(site: Site, lost: Sequence[Loss], *, accept_loss: bool) -> None:
 class _RepairRound:
     """The root on its way from damaged to sound."""
 
-    site: Site
+    site: StoredCollection
     examined: RootExamination
     agreement: Agreement
     root: Root

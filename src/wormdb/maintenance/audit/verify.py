@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wormdb.format.block import Row
     from wormdb.format.root import ObjectRef, Root
     from wormdb.maintenance.audit.parts import PartTally
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["RootExamination", "examine", "find_unreferenced", "named_objects", "verify", "verify_parts"]
 
@@ -34,7 +34,7 @@ __all__ = ["RootExamination", "examine", "find_unreferenced", "named_objects", "
 # To tell of, not to remove: what cannot be read is passed over. `wormdb.maintenance.gc.retired` does without that.
 
 
-def find_unreferenced(site: Site, root: Root, report: AuditReport) -> None:
+def find_unreferenced(site: StoredCollection, root: Root, report: AuditReport) -> None:
     """Report what is in the folder and is named neither by the root, nor by its list of what was retired.
 
     1 LIST for each 1,000 objects, 1 GET for each page of a list and each node above the leaves; all names in memory.
@@ -48,7 +48,7 @@ def find_unreferenced(site: Site, root: Root, report: AuditReport) -> None:
                 report.add("unreferenced", found.key, "no root names it")
 
 
-def named_objects(site: Site, root: Root) -> Iterator[str]:
+def named_objects(site: StoredCollection, root: Root) -> Iterator[str]:
     """The keys of all objects that a root names, as far as they can be found. Costs as `find_unreferenced`."""
     paths = site.paths
     wheres: tuple[Where, ...] = ("blocks", "history", "attached", "brought")
@@ -79,7 +79,9 @@ def named_objects(site: Site, root: Root) -> Iterator[str]:
 _TRIES_MAX: Final = 3
 
 
-def verify(site: Site, *, unreferenced: bool = False, told: Callable[[str], None] | None = None) -> Verification:
+def verify(
+    site: StoredCollection, *, unreferenced: bool = False, told: Callable[[str], None] | None = None
+) -> Verification:
     """What is wrong with a collection, all of it; nothing is written.
 
     1 GET for each entry of the log and for each object that the root names, and 3 for the end of the log; 2 for blocks
@@ -109,7 +111,7 @@ class RootExamination:
     retired_is_bad: bool = False
 
 
-def examine(site: Site, *, told: Callable[[str], None] | None = None) -> RootExamination:
+def examine(site: StoredCollection, *, told: Callable[[str], None] | None = None) -> RootExamination:
     """Check everything. Costs as `verify` says."""
     examined = _examine(site, AuditReport(told))
     for _ in range(_TRIES_MAX - 1):
@@ -120,7 +122,7 @@ def examine(site: Site, *, told: Callable[[str], None] | None = None) -> RootExa
     return examined
 
 
-def _examine(site: Site, report: AuditReport) -> RootExamination:
+def _examine(site: StoredCollection, report: AuditReport) -> RootExamination:
     state, fault = _read_root(site)
     examined = RootExamination(state, report, Chain())
     examined.chain = check_chain(site, state.root, report)
@@ -135,7 +137,7 @@ def _examine(site: Site, report: AuditReport) -> RootExamination:
     return examined
 
 
-def _read_root(site: Site) -> tuple[RootState, str | None]:
+def _read_root(site: StoredCollection) -> tuple[RootState, str | None]:
     """The root, or what is wrong with it. 1 GET, and 1 HEAD if it is too long to be read.
 
     Raises UnsupportedFormatError: what a newer version wrote is not damage, and must not be repaired.
@@ -155,7 +157,7 @@ def _read_root(site: Site) -> tuple[RootState, str | None]:
     return RootState(root, found.version, probe.time), None
 
 
-def _is_adopted_now(site: Site) -> bool:
+def _is_adopted_now(site: StoredCollection) -> bool:
     """Whether an adoption writes blocks for it that no entry names yet. 1 GET."""
     try:
         return site.body(site.paths.adoption) is not None
@@ -163,12 +165,12 @@ def _is_adopted_now(site: Site) -> bool:
         return True  # something is there
 
 
-def _has_objects(site: Site) -> bool:
+def _has_objects(site: StoredCollection) -> bool:
     """Whether anything of the collection is there. 1 LIST."""
     return any(page.objects for page in islice(site.store.list(site.paths.folder), 1))
 
 
-def _examine_root(site: Site, root: Root, examined: RootExamination) -> None:
+def _examine_root(site: StoredCollection, root: Root, examined: RootExamination) -> None:
     report = examined.report
     checks = index_checks(site, root, report)
     blobs = BlobCheck(site, root, report)
@@ -196,7 +198,7 @@ def _examine_root(site: Site, root: Root, examined: RootExamination) -> None:
 
 
 def verify_parts(
-    site: Site, log: RootExamination, parts: Sequence[PartTally], *, unreferenced: bool = False
+    site: StoredCollection, log: RootExamination, parts: Sequence[PartTally], *, unreferenced: bool = False
 ) -> Verification | None:
     """What `verify` says of a collection whose blocks are sound, from ranges that other processes checked.
 
@@ -219,7 +221,7 @@ def _alive(documents: CheckedList) -> Iterator[tuple[bytes, Row]]:
     return ((key, row) for key, row in merge_rows(documents.streams()) if row.document is not None)
 
 
-def _examine_retired(site: Site, ref: ObjectRef | None, examined: RootExamination) -> None:
+def _examine_retired(site: StoredCollection, ref: ObjectRef | None, examined: RootExamination) -> None:
     while ref is not None:
         key = site.paths.retired(ref.name)
         examined.report.count("lists")

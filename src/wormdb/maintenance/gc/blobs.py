@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
     from wormdb.format.entry import LoggedBatch
+    from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcReport
-    from wormdb.maintenance.site import Site
     from wormdb.storage.store import ObjectInfo
     from wormdb.system.types import LogNumber, StoreTime
 
@@ -65,7 +65,7 @@ class BlobPlan:
     """Those that are condemned and stay for a while."""
 
 
-def collect_blobs(site: Site, gathered: GcReport) -> None:
+def collect_blobs(site: StoredCollection, gathered: GcReport) -> None:
     """Condemn the blobs that no document owns, and delete those that were condemned an hour ago; report both.
 
     A dry run only tells what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever
@@ -101,7 +101,7 @@ def collect_blobs(site: Site, gathered: GcReport) -> None:
         return
 
 
-def _store_time(site: Site, *, may_write: bool) -> StoreTime | None:
+def _store_time(site: StoredCollection, *, may_write: bool) -> StoreTime | None:
     """The store's time; None if only a write tells, and `may_write` is false. 1 GET; 1 PUT and 1 HEAD without times."""
     known = site.store.probe(site.paths.root).time
     if known is not None or not may_write:
@@ -110,7 +110,7 @@ def _store_time(site: Site, *, may_write: bool) -> StoreTime | None:
     return site.store.head(site.paths.gc_probe).modified
 
 
-def plan_blobs(site: Site, view: View, now: StoreTime) -> BlobPlan | None:
+def plan_blobs(site: StoredCollection, view: View, now: StoreTime) -> BlobPlan | None:
     """What becomes of the blobs at the state of a view; None if it cannot be told yet, or if there never were any.
 
     Costs as `collect_blobs` says, but for PUTs and DELETEs. Nothing is written.
@@ -137,7 +137,7 @@ def plan_blobs(site: Site, view: View, now: StoreTime) -> BlobPlan | None:
     return plan
 
 
-def condemn(site: Site, ledger: Ledger, seen: View, keys: Sequence[BlobKey]) -> None:
+def condemn(site: StoredCollection, ledger: Ledger, seen: View, keys: Sequence[BlobKey]) -> None:
     """Commit that no document may refer to these blobs any more, which none owned at the state `seen`. 1 PUT.
 
     Raises ConflictError if a document may own one of them by now; nothing is written then.
@@ -177,7 +177,7 @@ def _has_open_job(view: View) -> bool:
     return any(outcome.state == "open" for outcome in view.jobs.known.values())
 
 
-def _listed(site: Site) -> Iterator[tuple[BlobKey, ObjectInfo]]:
+def _listed(site: StoredCollection) -> Iterator[tuple[BlobKey, ObjectInfo]]:
     """The blobs that are there, in order of their keys."""
     folder = site.paths.blobs
     for page in site.store.list(folder):
@@ -206,7 +206,7 @@ class _OwnedBlobs:
 class _Ages:
     """How long ago entries of the log were written, by the store's time."""
 
-    def __init__(self, site: Site, view: View, now: StoreTime) -> None:
+    def __init__(self, site: StoredCollection, view: View, now: StoreTime) -> None:
         self._site = site
         self._now = now
         self._trimmed = 0 if view.place is None else view.place.root.trimmed

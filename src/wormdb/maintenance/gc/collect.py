@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import RootState
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
     from wormdb.storage.store import ObjectInfo
 
 __all__ = ["RetentionRules", "collect"]
@@ -60,7 +60,7 @@ class RetentionRules:
 
 
 def collect(
-    site: Site, rules: RetentionRules, *, dry_run: bool = False, told: Callable[[str], None] | None = None
+    site: StoredCollection, rules: RetentionRules, *, dry_run: bool = False, told: Callable[[str], None] | None = None
 ) -> GcResult:
     """Remove from a collection what is not needed any more, or with `dry_run` only say what that is.
 
@@ -100,7 +100,9 @@ def collect(
     return gathered.collected()
 
 
-def _check_again(site: Site, state: RootState, error: ConflictError | SnapshotTooOldError, conflicts: int) -> None:
+def _check_again(
+    site: StoredCollection, state: RootState, error: ConflictError | SnapshotTooOldError, conflicts: int
+) -> None:
     """Raise unless another round makes sense: UnavailableError, or CorruptionError if an object is missing. 1 GET."""
     if isinstance(error, SnapshotTooOldError) and site.register.read().version == state.version:
         raise CorruptionError(
@@ -146,7 +148,7 @@ class _Listing:
 class _CollectionRound:
     """One root, from its reading to its swap."""
 
-    site: Site
+    site: StoredCollection
     rules: RetentionRules
     state: RootState
     root: Root
@@ -290,11 +292,11 @@ class _CollectionRound:
             log.info("%s: removed %d objects: %s", self.site.collection, len(victims), victims[0].reason)
 
 
-def _victim(site: Site, key: str, reason: str, size: int) -> Victim:
+def _victim(site: StoredCollection, key: str, reason: str, size: int) -> Victim:
     return Victim(key, _kind(site, key), reason, size)
 
 
-def _kind(site: Site, key: str) -> VictimKind:
+def _kind(site: StoredCollection, key: str) -> VictimKind:
     paths = site.paths
     if key.startswith(paths.entries):
         return "entry"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.entry import Entry
     from wormdb.format.root import JobOutcome, Root
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["OpenJobs", "read_after", "read_tail"]
 
@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 _NEVER = StoreTime(0)
 
 
-def read_tail(site: Site, root: Root) -> list[Entry]:
+def read_tail(site: StoredCollection, root: Root) -> list[Entry]:
     """The log after a root, as far as it goes now. 1 GET for each entry and a few more; raises CorruptionError."""
     return read_after(site, LogNumber(root.applied))
 
 
-def read_after(site: Site, number: LogNumber) -> list[Entry]:
+def read_after(site: StoredCollection, number: LogNumber) -> list[Entry]:
     """The log after an entry. Costs and raises as `read_tail`."""
     return [record.entry for found in site.log.rounds(number) for record in found.records]
 
@@ -42,14 +42,14 @@ def read_after(site: Site, number: LogNumber) -> list[Entry]:
 class OpenJobs:
     """The jobs that a root and the log after it leave open."""
 
-    site: Site
+    site: StoredCollection
     root: Root
     jobs: Jobs
     _times: dict[str, StoreTime | None] = field(default_factory=dict)
     """When each of them was opened, as far as that was asked."""
 
     @classmethod
-    def after(cls, site: Site, root: Root, tail: Sequence[Entry]) -> OpenJobs:
+    def after(cls, site: StoredCollection, root: Root, tail: Sequence[Entry]) -> OpenJobs:
         """No requests."""
         jobs = Jobs.of(root.jobs)
         for entry in tail:

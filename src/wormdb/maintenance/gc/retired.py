@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.entry import Entry
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.collection import StoredCollection
     from wormdb.system.types import StoreTime
 
 __all__ = ["NameSet", "RetiredObjects", "attached_names", "read_retired", "root_names"]
@@ -42,7 +42,7 @@ __all__ = ["NameSet", "RetiredObjects", "attached_names", "read_retired", "root_
 class RetiredObjects:
     """All that a root has retired. About 250 bytes in memory for each."""
 
-    site: Site
+    site: StoredCollection
     root: Root
     now: StoreTime
     read_since: StoreTime | None = None
@@ -119,7 +119,9 @@ class RetiredObjects:
         return ref
 
 
-def read_retired(site: Site, root: Root, now: StoreTime, read_since: StoreTime | None = None) -> RetiredObjects:
+def read_retired(
+    site: StoredCollection, root: Root, now: StoreTime, read_since: StoreTime | None = None
+) -> RetiredObjects:
     """What a root has retired. 1 GET for each list; raises CorruptionError, SnapshotTooOldError if one is gone."""
     found: list[RetiredObject] = []
     lists: list[str] = []

@@ -91,7 +91,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if context is None or query is None:
             raise InvalidRequestError('writeStream.format("worm")', reason="it must run in a task of a streaming query")
         access = self.where.access()
-        now_ms = access.context.now_ms()
+        now_ms = access.clock.now_ms()
         texts = {f.name: str(f.metadata[KIND_METADATA]) for f in self.schema if KIND_METADATA in f.metadata}
         rows = StreamRows(_made_at(access, now_ms), texts, f"of task {context.partitionId()}")
         given = tuple(one for batch in iterator for one in rows.given(batch))

@@ -170,7 +170,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return trimmed
             case "latest":
                 return _mark(ledger, view, view.number)
-        moment = _moment(self.starting, self.where.access().context.now_ms())
+        moment = _moment(self.starting, self.where.access().clock.now_ms())
         if not moment.is_time:
             if moment.bound > view.number:
                 raise InvalidRequestError(

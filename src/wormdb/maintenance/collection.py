@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["Site"]
+__all__ = ["StoredCollection"]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class StoredCollection:
     """One collection, and what is needed to read and to write it. The store of `runtime` caches nothing."""
 
     collection: str
