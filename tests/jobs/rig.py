@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb import Database
-    from wormdb.jobs.work import Item, Told, Work
+    from wormdb.jobs.work import Item, ProgressListener, Work
 
 __all__ = ["SCHEMA", "SendingRunner", "customers", "empty_place", "pipeline"]
 
@@ -44,7 +44,7 @@ SCHEMA: dict[str, Any] = {
 class SendingRunner(LocalRunner):
     """Pickles what it runs, as Spark does."""
 
-    def run(self, job: str, work: Work, items: Sequence[Item], told: Told | None = None) -> list[bytes]:
+    def run(self, job: str, work: Work, items: Sequence[Item], told: ProgressListener | None = None) -> list[bytes]:
         return super().run(job, sent(work), sent(items), told)
 
 
@@ -54,7 +54,7 @@ def empty_place() -> str:
 
 
 def pipeline(
-    db: Database, model: str | None = None, collection: str | None = None, told: Told | None = None
+    db: Database, model: str | None = None, collection: str | None = None, told: ProgressListener | None = None
 ) -> Pipeline:
     """The jobs of a collection, in one thread."""
     return Pipeline(Where.named(db.url, model, collection), SendingRunner(1))

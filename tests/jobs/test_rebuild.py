@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb import Database
-    from wormdb.jobs.work import Item, Told, Work
+    from wormdb.jobs.work import Item, ProgressListener, Work
 
 SMALL = RebuildOptions(block_bytes=4_000)
 INDEXES = {
@@ -93,7 +93,7 @@ class Disturbed(SendingRunner):
         super().__init__(1)
         self._between = between
 
-    def run(self, job: str, work: Work, items: Sequence[Item], told: Told | None = None) -> list[bytes]:
+    def run(self, job: str, work: Work, items: Sequence[Item], told: ProgressListener | None = None) -> list[bytes]:
         self._between()
         done = super().run(job, work, items, told)
         self._between()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wormdb.api.options import WrittenFilter
     from wormdb.bql.aggregation import Aggregation
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
 
 __all__ = ["AggregateOptions", "aggregate"]
 
@@ -44,7 +44,7 @@ def aggregate(
     functions: Mapping[str, Any],
     options: AggregateOptions,
     runner: Runner,
-    told: Told | None = None,
+    told: ProgressListener | None = None,
 ) -> dict[str, Any]:
     """What `Collection.aggregate(**functions)` gives. Costs a scan of the columns that it needs.
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.options import WrittenFilter
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
 
 __all__ = [
     "Analysis",
@@ -124,7 +124,7 @@ class Analysis:
     """Whether the root keeps it now, or what is of a newer state."""
 
 
-def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | None = None) -> Analysis:
+def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: ProgressListener | None = None) -> Analysis:
     """Look at the values of all fields, or of some. Costs a scan of their columns; without a model of all documents.
 
     What the root is to keep costs as `publish_statistics`; not of a collection that was never brought forward, which

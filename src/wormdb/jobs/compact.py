@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.log.root import RootState
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["CompactOptions", "CompactPlan", "CompactResult", "ListPlan", "compact", "plan_compact"]
@@ -147,7 +147,7 @@ def compact(
     where: Where,
     options: CompactOptions,
     runner: Runner,
-    told: Told | None = None,
+    told: ProgressListener | None = None,
     *,
     plan: CompactPlan | None = None,
     job: str = "compact",
@@ -236,7 +236,7 @@ class _Rewrite:
 
 
 def _compact_list(
-    site: StoredCollection, work: _Rewrite, plan: Compaction, by: tuple[Runner, Told | None, str]
+    site: StoredCollection, work: _Rewrite, plan: Compaction, by: tuple[Runner, ProgressListener | None, str]
 ) -> tuple[int, bool]:
     """Compact one list: how many rows were written, and whether all of it counts now."""
     runner, told, job = by

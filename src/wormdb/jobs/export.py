@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.api.options import WrittenFilter, WrittenSelect
     from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
     from wormdb.query.execute.rows import DocumentBatch, RowBatch
     from wormdb.schema.model import Model
 
@@ -82,7 +82,9 @@ class ExportResult:
     files: tuple[OutputFile, ...]
 
 
-def export(where: Where, target: str, options: ExportOptions, runner: Runner, told: Told | None = None) -> ExportResult:
+def export(
+    where: Where, target: str, options: ExportOptions, runner: Runner, told: ProgressListener | None = None
+) -> ExportResult:
     """Write the documents of a collection to the folder or bucket `target`.
 
     1 LIST for `target`, then the scan, and 1 PUT for each file; of Parquet twice that if columns turn out to have

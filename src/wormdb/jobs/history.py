@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.past import Version
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
 
 __all__ = ["HistoryExport", "HistoryForm", "HistoryTable", "export_history"]
 
@@ -47,7 +47,7 @@ def export_history(  # noqa: PLR0913 - options of one call, each with a default
     where: Where,
     target: str,
     runner: Runner,
-    told: Told | None = None,
+    told: ProgressListener | None = None,
     *,
     form: HistoryForm = "parquet",
     overwrite: bool = False,

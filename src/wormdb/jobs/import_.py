@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.jobs.parts import FileForm
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told, Work
+    from wormdb.jobs.work import ProgressListener, Runner, Work
 
 __all__ = [
     "FilePieces",
     "FileRecords",
+    "ImportReport",
     "ImportRules",
-    "Imported",
     "LoadedPiece",
     "RejectedRecord",
     "gathered",
@@ -98,7 +98,7 @@ class FileRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportReport:
     """What an import did, all of it by log entry `number`."""
 
     job: str
@@ -116,7 +116,7 @@ class Imported:
     """Whether too many records were rejected: then nothing was imported."""
 
     @classmethod
-    def of(cls, result: ImportResult, rejected: tuple[RejectedRecord, ...]) -> Imported:
+    def of(cls, result: ImportResult, rejected: tuple[RejectedRecord, ...]) -> ImportReport:
         """No requests."""
         return cls(
             result.job,
@@ -131,21 +131,23 @@ class Imported:
         )
 
 
-def import_files(where: Where, records: FileRecords, runner: Runner | None, told: Told | None = None) -> Imported:
+def import_files(
+    where: Where, records: FileRecords, runner: Runner | None, told: ProgressListener | None = None
+) -> ImportReport:
     """Import all records of some files by one entry of the log; those that are rejected are told in the result.
 
     Without a runner files are read in this process. Costs and raises as `load_files`.
     """
     rejected: list[RejectedRecord] = []
     result = load_files(where, records, runner, told, lambda each: rejected.append(RejectedRecord.of(each)))
-    return Imported.of(result, tuple(rejected))
+    return ImportReport.of(result, tuple(rejected))
 
 
 def load_files(
     where: Where,
     records: FileRecords,
     runner: Runner | None,
-    told: Told | None,
+    told: ProgressListener | None,
     rejected: Callable[[Rejection], None],
     streams: Sequence[tuple[str, Iterable[Record]]] = (),
 ) -> ImportResult:
@@ -180,14 +182,14 @@ def load_files(
         return run_import(access, access.by(records.actor, None), records.rules, pieces, rejected)
 
 
-def import_pieces(where: Where, rules: ImportRules, found: Callable[[], Pieces]) -> Imported:
+def import_pieces(where: Where, rules: ImportRules, found: Callable[[], Pieces]) -> ImportReport:
     """Import the records of pieces. Costs and raises as `run_import`."""
     access = where.access()
     rejected: list[RejectedRecord] = []
     result = run_import(
         access, access.by(rules.actor, None), rules, found, lambda each: rejected.append(RejectedRecord.of(each))
     )
-    return Imported.of(result, tuple(rejected))
+    return ImportReport.of(result, tuple(rejected))
 
 
 # --- pieces of files: sent to workers, read there, and put together again ---
@@ -262,7 +264,7 @@ class FilePieces:
     pieces: Sequence[Piece]
     reading: Reading
     runner: Runner
-    told: Told | None
+    told: ProgressListener | None
     _is_counted: bool = False
 
     def small(self) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wormdb.api.imports.rows import Rows
     from wormdb.jobs.import_ import FileRecords
 
-__all__ = ["RECORDS_MAX", "Inferred", "infer_files", "infer_rows"]
+__all__ = ["RECORDS_MAX", "InferredModel", "infer_files", "infer_rows"]
 
 RECORDS_MAX: Final = 100_000
 """Records that are looked at, at most: some of each piece."""
@@ -24,7 +24,7 @@ _FEWEST: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Inferred:
+class InferredModel:
     """What records have in common."""
 
     model: dict[str, Any]
@@ -34,7 +34,7 @@ class Inferred:
     """Whether all records were looked at: if not, no field is required."""
 
 
-def infer_files(records: FileRecords, folder: str) -> Inferred:
+def infer_files(records: FileRecords, folder: str) -> InferredModel:
     """The model of the records of files, at a path such as `@customers`. Costs as `pieces_of` and reading them.
 
     Raises InvalidRequestError for what cannot be read.
@@ -48,7 +48,7 @@ def infer_files(records: FileRecords, folder: str) -> Inferred:
     return _told(inference, folder, is_whole=is_whole)
 
 
-def infer_rows(rows: Iterable[Rows], folder: str, id_field: str | None) -> Inferred:
+def infer_rows(rows: Iterable[Rows], folder: str, id_field: str | None) -> InferredModel:
     """The model of some rows of a table, of which there may be more. No requests."""
     inference = Inference(id_field=id_field)
     _see(inference, rows, RECORDS_MAX)
@@ -71,11 +71,11 @@ def _see(inference: Inference, rows: Iterable[Rows], most: int) -> bool:
     return True
 
 
-def _told(inference: Inference, folder: str, *, is_whole: bool) -> Inferred:
+def _told(inference: Inference, folder: str, *, is_whole: bool) -> InferredModel:
     model = inference.model(folder)
     if not is_whole:
         _loosen(model["fields"])
-    return Inferred(model, inference.count, is_whole)
+    return InferredModel(model, inference.count, is_whole)
 
 
 def _loosen(fields: dict[str, Any]) -> None:

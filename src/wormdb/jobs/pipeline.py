@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from wormdb.jobs.compact import CompactPlan, CompactResult
     from wormdb.jobs.export import ExportResult
     from wormdb.jobs.history import HistoryExport, HistoryForm
-    from wormdb.jobs.import_ import FileRecords, Imported
+    from wormdb.jobs.import_ import FileRecords, ImportReport
     from wormdb.jobs.rebuild import RebuildResult
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
     from wormdb.maintenance.audit.report import Verification
 
 __all__ = ["Pipeline", "local_pipeline"]
@@ -33,7 +33,7 @@ __all__ = ["Pipeline", "local_pipeline"]
 class Pipeline:
     """Jobs over one collection: each reads one pinned state, and writers go on meanwhile."""
 
-    def __init__(self, where: Where, runner: Runner, told: Told | None = None) -> None:
+    def __init__(self, where: Where, runner: Runner, told: ProgressListener | None = None) -> None:
         """`told` hears how far a job is. No requests."""
         self.where = where
         self.runner = runner
@@ -59,7 +59,7 @@ class Pipeline:
         """Deltas and small blocks become base blocks; costs and raises as `wormdb.jobs.compact.compact`."""
         return compact(self.where, options or CompactOptions(), self.runner, self.told, plan=plan)
 
-    def import_files(self, records: FileRecords) -> Imported:
+    def import_files(self, records: FileRecords) -> ImportReport:
         """Records of files into the collection, all or none; costs and raises as `wormdb.jobs.import_.import_files`."""
         return import_files(self.where, records, self.import_runner, self.told)
 
@@ -90,7 +90,7 @@ def local_pipeline(
     collection: str | None = None,
     outer: Mapping[str, Any] | None = None,
     threads: int | None = None,
-    told: Told | None = None,
+    told: ProgressListener | None = None,
 ) -> Pipeline:
     """The jobs of one collection in this process, in `threads` or as many as there are cores. No requests.
 

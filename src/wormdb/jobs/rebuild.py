@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.format.root import Root
     from wormdb.jobs.compact import CompactResult
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["RebuildOptions", "RebuildResult", "RebuiltIndex", "rebuild", "rebuild_indexes"]
@@ -73,7 +73,9 @@ class RebuildResult:
     """Readable files that were written or removed, because they were not as they should be."""
 
 
-def rebuild(where: Where, options: RebuildOptions, runner: Runner, told: Told | None = None) -> RebuildResult:
+def rebuild(
+    where: Where, options: RebuildOptions, runner: Runner, told: ProgressListener | None = None
+) -> RebuildResult:
     """Make blocks, columns and indexes again. May be repeated at any time, beside other writers.
 
     Costs as `Collection.forward`; 1 GET for each block and 2 PUTs for each new one; 1 GET for each new block and, for
@@ -107,7 +109,7 @@ def _check_done(where: Where, done: CompactResult) -> None:
 
 
 def rebuild_indexes(
-    where: Where, options: RebuildOptions, runner: Runner, told: Told | None = None
+    where: Where, options: RebuildOptions, runner: Runner, told: ProgressListener | None = None
 ) -> tuple[BuiltIndex, ...]:
     """Make the trees of all ready indexes again; costs and raises as `rebuild` without blocks."""
     for _ in range(ROUNDS_MAX):
@@ -126,7 +128,7 @@ def rebuild_indexes(
 
 
 def _round(
-    where: Where, site: StoredCollection, state: RootState, by: tuple[RebuildOptions, Runner, Told | None]
+    where: Where, site: StoredCollection, state: RootState, by: tuple[RebuildOptions, Runner, ProgressListener | None]
 ) -> tuple[BuiltIndex, ...]:
     options, runner, told = by
     assert state.root is not None

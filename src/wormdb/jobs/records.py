@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.records import Form
     from wormdb.jobs.parts import FilePart, Piece
-    from wormdb.jobs.work import Told
+    from wormdb.jobs.work import ProgressListener
     from wormdb.schema.model import Model
 
 __all__ = [
@@ -105,7 +105,7 @@ def rows_of(piece: Piece, model: Model | None, reading: Reading | None = None) -
 
 
 def read_files(
-    pieces: Sequence[Piece], model: Model | None, reading: Reading, told: Told | None = None
+    pieces: Sequence[Piece], model: Model | None, reading: Reading, told: ProgressListener | None = None
 ) -> Iterator[Rows]:
     """All records of files, one after the other; `told` hears how far it is. Costs and raises as `rows_of`."""
     items = [Item(piece.name, b"", piece.size) for piece in pieces]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
 
 __all__ = ["JobScan", "cells_along", "field_names", "share_portions", "written_filter"]
 
@@ -103,7 +103,9 @@ def cells_along(portion: Portion, path: str) -> list[Any]:
 NAMES_MAX: Final = 10_000
 
 
-def field_names(scan: JobScan, runner: Runner, told: Told | None = None, *, tasks: int | None = None) -> list[str]:
+def field_names(
+    scan: JobScan, runner: Runner, told: ProgressListener | None = None, *, tasks: int | None = None
+) -> list[str]:
     """The fields that some documents of a scan have, sorted, without the id. Reads every document.
 
     Raises LimitExceededError for too many, and what the first piece that failed raised.

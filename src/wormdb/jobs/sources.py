@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.jobs.parts import FileForm
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
     from wormdb.storage.store import ObjectInfo
 
 __all__ = ["pieces_of", "size_of"]
@@ -49,7 +49,7 @@ def pieces_of(
     form: FileForm | None,
     separator: str | None,
     runner: Runner | None = None,
-    told: Told | None = None,
+    told: ProgressListener | None = None,
     *,
     digests: bool = False,
 ) -> list[Piece]:
@@ -134,7 +134,7 @@ def _looked(folder: str, key: str) -> FileForm:
 
 
 def _cut(
-    found: Sequence[tuple[str, FilePart]], runner: Runner | None, told: Told | None
+    found: Sequence[tuple[str, FilePart]], runner: Runner | None, told: ProgressListener | None
 ) -> Iterator[tuple[str, FilePart]]:
     """The parts of files, in order."""
     tables = [

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.jobs.place import Where as Place
-    from wormdb.jobs.work import Runner, Told
+    from wormdb.jobs.work import ProgressListener, Runner
     from wormdb.maintenance.audit.report import Verification
     from wormdb.maintenance.collection import StoredCollection
 
@@ -45,7 +45,7 @@ _Block = tuple[Where, BlockEntry]
 
 
 def verify_collection(
-    place: Place, runner: Runner, told: Told | None = None, *, unreferenced: bool = False
+    place: Place, runner: Runner, told: ProgressListener | None = None, *, unreferenced: bool = False
 ) -> Verification:
     """What `Database.verify` finds in one collection; nothing is written.
 
@@ -69,7 +69,7 @@ def verify_collection(
 
 
 def _agreed(
-    place: Place, site: StoredCollection, by: tuple[Runner, Told | None], *, unreferenced: bool
+    place: Place, site: StoredCollection, by: tuple[Runner, ProgressListener | None], *, unreferenced: bool
 ) -> Verification | None:
     """What all parts together say; None if something is wrong, or was replaced meanwhile."""
     runner, told = by

@@ -34,9 +34,9 @@ __all__ = [
     "JobProgress",
     "LocalRunner",
     "Output",
+    "ProgressListener",
     "Result",
     "Runner",
-    "Told",
     "Work",
     "attempt",
     "bodies_of",
@@ -90,14 +90,14 @@ class JobProgress:
     """Stored bytes of all items; 0 if that is not known."""
 
 
-Told: TypeAlias = "Callable[[JobProgress], None]"
+ProgressListener: TypeAlias = "Callable[[JobProgress], None]"
 """Hears how far a job is."""
 
 
 class Runner(Protocol):
     """Does pieces of work, side by side."""
 
-    def run(self, job: str, work: Work, items: Sequence[Item], told: Told | None = None) -> list[bytes]:
+    def run(self, job: str, work: Work, items: Sequence[Item], told: ProgressListener | None = None) -> list[bytes]:
         """What each item came to, in their order. Raises the error of the first that failed, naming it."""
         ...
 
@@ -162,7 +162,7 @@ class Course:
     job: str
     items: Sequence[Item]
     clock: Clock
-    told: Told | None
+    told: ProgressListener | None
     _begun: float = field(init=False)
     _done: int = 0
     _size: int = 0
@@ -220,7 +220,7 @@ class LocalRunner:
         self._threads = threads or os.cpu_count() or 1
         self._clock = clock or SystemClock()
 
-    def run(self, job: str, work: Work, items: Sequence[Item], told: Told | None = None) -> list[bytes]:
+    def run(self, job: str, work: Work, items: Sequence[Item], told: ProgressListener | None = None) -> list[bytes]:
         """What each item came to, in their order. All are tried; then the error of the first that failed is raised."""
         course = Course(job, items, self._clock, told)
         results = []

@@ -16,12 +16,12 @@ from wormdb.schema.load import load_schema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.jobs.infer import Inferred
+    from wormdb.jobs.infer import InferredModel
 
 __all__ = ["apply_inferred"]
 
 
-def apply_inferred(url: str, name: str, infer: Callable[[str], Inferred]) -> None:
+def apply_inferred(url: str, name: str, infer: Callable[[str], InferredModel]) -> None:
     """Make a model by `infer`, which is told its path; show it on standard error, and add it to the schema.
 
     Costs as that, and as `Database.apply_schema`. Raises InvalidRequestError if there is such a model.

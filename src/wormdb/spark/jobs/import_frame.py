@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from wormdb.api.imports.conflicts import Losers
     from wormdb.api.imports.load import LoadRules
     from wormdb.api.imports.run import Loads
-    from wormdb.jobs.import_ import Imported
-    from wormdb.jobs.infer import Inferred
+    from wormdb.jobs.import_ import ImportReport
+    from wormdb.jobs.infer import InferredModel
 
 __all__ = ["import_frame", "import_table", "infer_table"]
 
@@ -48,7 +48,7 @@ def import_frame(
     collection: str | None = None,
     outer: Mapping[str, Any] | None = None,
     rules: ImportRules | None = None,
-) -> Imported:
+) -> ImportReport:
     """Import the rows of a frame by one entry of the log; those that do not fit are told in the result.
 
     Each partition of the frame is one piece of the job. If rows stand against each other or against documents, the
@@ -58,12 +58,12 @@ def import_frame(
     return _imported(df, Where.named(url, model, collection, outer, store_variables(df.sparkSession)), rules)
 
 
-def import_table(where: Where, table: str, rules: ImportRules) -> Imported:
+def import_table(where: Where, table: str, rules: ImportRules) -> ImportReport:
     """Import a table of the session that runs. Costs and raises as `import_frame`, and NotFoundError for no table."""
     return _imported(_table(table), where, rules)
 
 
-def infer_table(table: str, folder: str, id_field: str | None) -> Inferred:
+def infer_table(table: str, folder: str, id_field: str | None) -> InferredModel:
     """The model of a table of the session that runs, at a path such as `@customers`: of its first rows.
 
     No requests of ours; raises NotFoundError for no table.
@@ -83,7 +83,7 @@ def _table(name: str) -> DataFrame:
         ) from error
 
 
-def _imported(df: DataFrame, where: Where, rules: ImportRules | None) -> Imported:
+def _imported(df: DataFrame, where: Where, rules: ImportRules | None) -> ImportReport:
     texts = [(field.name, str(field.metadata[KIND_METADATA])) for field in df.schema if KIND_METADATA in field.metadata]
     chosen = rules or ImportRules()
     chosen = replace(chosen, texts=(*chosen.texts, *texts))

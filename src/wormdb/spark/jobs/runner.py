@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
-    from wormdb.jobs.work import Item, Told, Work
+    from wormdb.jobs.work import Item, ProgressListener, Work
     from wormdb.system.clock import Clock
 
 __all__ = ["SparkRunner", "history", "pipeline", "spark_at"]
@@ -41,7 +41,7 @@ def pipeline(
     *,
     collection: str | None = None,
     outer: Mapping[str, Any] | None = None,
-    told: Told | None = None,
+    told: ProgressListener | None = None,
 ) -> Pipeline:
     """The jobs of one collection, done by `spark`; `told` hears how far they are. No requests.
 
@@ -99,7 +99,7 @@ class SparkRunner:
         self._spark = spark
         self._clock = clock or SystemClock()
 
-    def run(self, job: str, work: Work, items: Sequence[Item], told: Told | None = None) -> list[bytes]:
+    def run(self, job: str, work: Work, items: Sequence[Item], told: ProgressListener | None = None) -> list[bytes]:
         """What each item came to, in their order. All are tried; then the error of the first that failed is raised."""
         course = Course(job, items, self._clock, told)
         if not items:
