@@ -176,7 +176,7 @@ def test_outer_parts_of_a_path_are_given_as_json(tmp_path: Path) -> None:
         ({"url": "URL", "model": "Person", "colums": "id"}, "no such option.*columns"),
         ({"url": "URL", "model": "Person", "columns": "nmae"}, "no such field.*name"),
         ({"url": "URL", "model": "Person", "columns": "id,id"}, "named twice"),
-        ({"url": "URL", "model": "Person", "outer": "[1]"}, "no JSON object"),
+        ({"url": "URL", "model": "Person", "outer": "[1]"}, "must be a JSON object"),
         ({"url": "URL", "model": "Person", "partitions": "none"}, "it must be a number"),
         ({"url": "URL", "model": "Person", "pushdown": "maybe"}, "auto, on or off"),
         ({"url": "URL", "model": "Person", "filter": '{"age": {"$gtt": 1}}'}, "gtt"),
