@@ -30,6 +30,7 @@ __all__ = [
     "open_block",
     "parts_for",
     "read_arrow",
+    "read_batches",
     "read_columns",
     "read_documents",
     "read_page",
@@ -149,17 +150,39 @@ def read_arrow(block: Block, names: Sequence[str], *, groups: Sequence[int] | No
     """
     import pyarrow as pa
 
-    known = set(block.file.schema_arrow.names)
-    for name in names:
-        if name not in known or name.startswith(KIND_PREFIX):
-            _refuse_column(block.name, name)
-    wanted = [*names, *(KIND_PREFIX + name for name in names if KIND_PREFIX + name in known)]
+    wanted = _with_kinds(block, names)
     rows = range(block.groups) if groups is None else groups
     try:
         # pyarrow reads `a.b` along with `a`.
         return block.file.read_row_groups(list(rows), columns=wanted).select(wanted)
     except (pa.ArrowException, OSError, ValueError) as error:
         corrupt(block.name, f"its columns cannot be read: {error}")
+
+
+def read_batches(block: Block, names: Sequence[str], group: int, rows: int) -> Iterator[pa.Table]:
+    """One row group as `read_arrow` reads it, at most `rows` rows at a time.
+
+    In memory are the row group as it is stored, a page of each column, and what was yielded. No requests; raises as
+    `read_arrow`.
+    """
+    import pyarrow as pa
+
+    wanted = _with_kinds(block, names)
+    try:
+        batches = block.file.iter_batches(rows, row_groups=[group], columns=wanted, use_threads=False)
+        for batch in batches:
+            yield pa.Table.from_batches([batch]).select(wanted)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        corrupt(block.name, f"its columns cannot be read: {error}")
+
+
+def _with_kinds(block: Block, names: Sequence[str]) -> list[str]:
+    """Columns, and the companion of each that has one; raises InvalidRequestError for one that is not there."""
+    known = set(block.file.schema_arrow.names)
+    for name in names:
+        if name not in known or name.startswith(KIND_PREFIX):
+            _refuse_column(block.name, name)
+    return [*names, *(KIND_PREFIX + name for name in names if KIND_PREFIX + name in known)]
 
 
 def read_documents(block: Block, *, groups: Sequence[int] | None = None) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["plain_memory"]
+__all__ = ["give_back_memory", "plain_memory"]
 
 
 @contextmanager
@@ -26,3 +26,13 @@ def plain_memory() -> Iterator[None]:
         yield
     finally:
         pa.set_memory_pool(before)
+
+
+def give_back_memory() -> None:
+    """Give memory that was freed back to the machine: pieces between those in use count as used until then.
+
+    It takes milliseconds, so it is for the end of something large, a block or more. No requests.
+    """
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()

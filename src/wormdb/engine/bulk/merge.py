@@ -10,12 +10,13 @@ from itertools import groupby, pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES, rows_between
+from wormdb.engine.blocks.memory import give_back_memory
 from wormdb.engine.blocks.write import BLOCKS_AT_ONCE, ROW_BYTES, BlockWriter
 from wormdb.engine.bulk.columns import text_bytes
 from wormdb.engine.bulk.portion import cuts, joined, keys_of_texts
 from wormdb.errors import AlreadyExistsError
 from wormdb.format.block import RESERVED, Row, write_new_block
-from wormdb.format.blockread import assemble_block, parts_for, read_arrow
+from wormdb.format.blockread import assemble_block, parts_for, read_batches
 from wormdb.format.columns import KIND_PREFIX, arrow_type, column_of
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.membership import key_hashes
@@ -40,8 +41,9 @@ __all__ = ["Joiner", "MergeResult", "Merger", "can_join", "twice"]
 
 # --- Blocks of a job that overlap as one run, column by column: for documents whose ids are text.
 #
-# Each source is read a row group at a time. In every round some rows are joined and sorted before which no later row of
-# any source can come. So memory holds a row group of each source (of a few sources a block), and what is being written.
+# Each source is read a row group at a time, and decoded some rows at a time. In every round some rows are joined and
+# sorted before which no later row of any source can come. So memory holds a row group of each source as it is stored (of
+# a few sources a block), the rows of a round, and what is being written.
 
 WHOLE_SOURCES_MAX: Final = 4
 """Of more sources no whole blocks are in memory, but row groups."""
@@ -91,32 +93,36 @@ class Joiner:
         for table in _portions(self._rounds(sources), self.blocks.bytes_target):
             if len(making) == BLOCKS_AT_ONCE:
                 written.append(writer.put(next(making.popleft())))
+                give_back_memory()
             making.append(self.blocks.shelf.begin(lambda table: _block(table, types), table))
         return written + [writer.put(next(made)) for made in making]
 
     def _rounds(self, sources: Sequence[Sequence[BlockEntry]]) -> Iterator[pa.Table]:
         """All rows in order of id, each id once."""
         whole = len(sources) <= WHOLE_SOURCES_MAX
-        cursors = [_Cursor(self._groups(blocks, whole=whole)) for blocks in sources]
+        # Some of each, so that a round is about as much whatever the number of sources.
+        some = max(ROUND_ROWS // len(sources), 1)
+        cursors = [_Cursor(self._batches(blocks, some, whole=whole), some) for blocks in sources]
         while cursors := [cursor for cursor in cursors if cursor.fill()]:
-            # Some of each, so that a round is about as much whatever the number of sources.
-            some = max(ROUND_ROWS // len(cursors), 1)
-            bound = min((end for cursor in cursors if (end := cursor.end(some)) is not None), default=None)
+            bound = min((end for cursor in cursors if (end := cursor.end()) is not None), default=None)
             yield self._distinct(_together([cursor.cut(bound) for cursor in cursors]))
 
-    def _groups(self, blocks: Sequence[BlockEntry], *, whole: bool) -> Iterator[tuple[pa.Table, bool]]:
-        """The row groups of a source, and whether another one follows."""
-        for place, entry in enumerate(blocks, 1):
+    def _batches(self, blocks: Sequence[BlockEntry], rows: int, *, whole: bool) -> Iterator[tuple[pa.Table, bool]]:
+        """The rows of a source, some at a time, and whether others follow."""
+        left = sum(entry.rows for entry in blocks)
+        for entry in blocks:
             names = [*RESERVED[:-1], *(stats.path for stats in entry.columns[1:]), _DOC]
-            opened: Iterator[Block]
-            if whole or entry.length <= BLOCK_WHOLE_BYTES:
-                block = self.blocks.shelf.whole(entry)
-                groups, opened = block.groups, repeat(block)
-            else:
-                page_map = self.blocks.shelf.learn([entry])[0][entry.name]
-                groups, opened = len(page_map.groups), self._parts(entry, page_map, names)
-            for group, part in zip(range(groups), opened, strict=False):
-                yield read_arrow(part, names, groups=[group]), place < len(blocks) or group + 1 < groups
+            for group, block in enumerate(self._opened(entry, names, whole=whole)):
+                for table in read_batches(block, names, group, rows):
+                    left -= table.num_rows
+                    yield table, left > 0
+
+    def _opened(self, entry: BlockEntry, names: Sequence[str], *, whole: bool) -> Iterator[Block]:
+        """A block once for each of its row groups, with that one or with all."""
+        if whole or entry.length <= BLOCK_WHOLE_BYTES:
+            block = self.blocks.shelf.whole(entry)
+            return repeat(block, block.groups)
+        return self._parts(entry, self.blocks.shelf.learn([entry])[0][entry.name], names)
 
     def _parts(self, entry: BlockEntry, page_map: PageMap, names: Sequence[str]) -> Iterator[Block]:
         """A block with one of its row groups, and then with the next."""
@@ -154,23 +160,26 @@ class Joiner:
 class _Cursor:
     """Where a source is."""
 
-    def __init__(self, groups: Iterator[tuple[pa.Table, bool]]) -> None:
-        self._groups = groups
+    def __init__(self, batches: Iterator[tuple[pa.Table, bool]], rows: int) -> None:
+        self._batches = batches
+        self._rows = rows
         self._table: pa.Table | None = None
         self.has_more = True
 
     def fill(self) -> bool:
-        """Read on if nothing is left of what was read; False at the end."""
-        if self._table is None or not self._table.num_rows:
-            self._table, self.has_more = next(self._groups, (None, False))
-        return self._table is not None
+        """Read on until there are the rows of a round, or all that are left; False at the end."""
+        while self.has_more and (self._table is None or self._table.num_rows < self._rows):
+            table, self.has_more = next(self._batches, (None, False))
+            if table is not None:
+                self._table = table if self._table is None else _together([self._table, table])
+        return self._table is not None and self._table.num_rows > 0
 
-    def end(self, rows: int) -> str | None:
-        """The last id of the next `rows`, or of what was read; None if that is all there is."""
+    def end(self) -> str | None:
+        """The last id of the next rows; None if these are all there are."""
         assert self._table is not None
-        if not self.has_more and self._table.num_rows <= rows:
+        if not self.has_more and self._table.num_rows <= self._rows:
             return None
-        return str(self._table.column(_ID)[min(rows, self._table.num_rows) - 1])
+        return str(self._table.column(_ID)[self._rows - 1])
 
     def cut(self, bound: str | None) -> pa.Table:
         """Take the rows through an id, all of them without one."""
