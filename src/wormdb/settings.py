@@ -274,7 +274,7 @@ IMPORT_BYTES: Final = 4 * MIB
 IMPORT_PORTION_BYTES: Final = 8 * MIB
 """Bytes of documents that an import sorts at once."""
 IMPORT_BLOCK_BYTES: Final = 16 * MIB
-"""Bytes of documents at which an import closes a block: two are made at once, each of which takes three times that."""
+"""Bytes of documents at which an import closes a block: it takes three times that while it is made."""
 
 # --- services ---
 NODE_WINDOW_MS: Final = 5_000

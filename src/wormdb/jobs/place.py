@@ -34,7 +34,7 @@ __all__ = ["PLACE_OPTIONS", "WORKER_SETTINGS", "Where", "absolute"]
 PLACE_OPTIONS: Final = frozenset({"url", "path", "model", "collection", "outer"})
 """The options that say where; `path` is what `load(…)` and `save(…)` are given, and means the same as `url`."""
 
-WORKER_SETTINGS: Final = Settings(cache_bytes=64 * MIB, forward="manual")
+WORKER_SETTINGS: Final = Settings(cache_bytes=16 * MIB, forward="manual")
 """Several workers share a machine, and none of them is asked the same thing twice in a row."""
 
 _SECRET: Final = re.compile(r"secret|passw|token|credential|access.?key|account.?key|private.?key|signature|sas$")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections import deque
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES, rows_between
 from wormdb.engine.blocks.memory import give_back_memory
-from wormdb.engine.blocks.write import BLOCKS_AT_ONCE, ROW_BYTES, BlockWriter
+from wormdb.engine.blocks.write import ROW_BYTES, BlockWriter
 from wormdb.engine.bulk.columns import text_bytes
 from wormdb.engine.bulk.portion import cuts, joined, keys_of_texts
 from wormdb.errors import AlreadyExistsError
@@ -42,12 +41,12 @@ __all__ = ["Joiner", "MergeResult", "Merger", "can_join", "twice"]
 # --- Blocks of a job that overlap as one run, column by column: for documents whose ids are text.
 #
 # Each source is read a row group at a time, and decoded some rows at a time. In every round some rows are joined and
-# sorted before which no later row of any source can come. So memory holds a row group of each source as it is stored (of
-# a few sources a block), the rows of a round, and what is being written.
+# sorted before which no later row of any source can come. So memory holds a row group of each source as it is stored,
+# of a few sources a block; the rows of a round; and what is being written.
 
 WHOLE_SOURCES_MAX: Final = 4
 """Of more sources no whole blocks are in memory, but row groups."""
-ROUND_ROWS: Final = 32_768
+ROUND_ROWS: Final = 16_384
 
 _TYPES: Final = frozenset({"string", "int64", "double", "bool", "date", "binary", "json"})
 """Those whose bounds Arrow finds; lists of them have none."""
@@ -83,19 +82,15 @@ class Joiner:
         """The rows of sources, each one run of blocks that `can_join`, as one run.
 
         1 GET for each block, and 2 PUTs for each that is written; of more than 4 sources each block costs 1 for its
-        page map and 1 or 2 for each row group instead. Two are made while others are read. Raises what `meet` does,
-        CorruptionError, UnavailableError.
+        page map and 1 or 2 for each row group instead. Nothing is read while a block is made, so that memory holds
+        one. Raises what `meet` does, CorruptionError, UnavailableError.
         """
-        writer = self.blocks
         types = [(stats.path, stats.type) for stats in sources[0][0].columns]
         written: list[BlockEntry] = []
-        making: deque[Iterator[EncodedBlock]] = deque()
         for table in _portions(self._rounds(sources), self.blocks.bytes_target):
-            if len(making) == BLOCKS_AT_ONCE:
-                written.append(writer.put(next(making.popleft())))
-                give_back_memory()
-            making.append(self.blocks.shelf.begin(lambda table: _block(table, types), table))
-        return written + [writer.put(next(made)) for made in making]
+            written.append(self.blocks.put(_block(table, types)))
+            give_back_memory()
+        return written
 
     def _rounds(self, sources: Sequence[Sequence[BlockEntry]]) -> Iterator[pa.Table]:
         """All rows in order of id, each id once."""
@@ -131,8 +126,9 @@ class Joiner:
             wanted = parts_for(page_map, names, groups=[group])[len(footer) :]
             bodies = self.blocks.shelf.ranges(entry, [ByteRange(part.offset, part.length) for part in wanted])
             found = [*footer, *zip(wanted, bodies, strict=True)]
-            footer = found[:1]
-            yield assemble_block(page_map, found)
+            footer, block = found[:1], assemble_block(page_map, found)
+            del bodies, found  # the block has a copy of them
+            yield block
 
     def _distinct(self, table: pa.Table) -> pa.Table:
         """Rows of several sources, one source after another, in order of id; of each id one."""
@@ -272,6 +268,10 @@ def _as_written(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray | pa.Arra
     )
 
 
+COLUMN_SOURCES_MAX: Final = 32
+"""Sources that are merged at once, column by column; more of them become fewer first, and are written once more."""
+ROW_SOURCES_MAX: Final = 16
+"""As that, row by row."""
 SMALL_SHARE: Final = 64
 """Neighbours that have together less than this part of a block are written as one: tasks may be many and small."""
 
@@ -320,8 +320,9 @@ class Merger:
 
         Of an id that several sources have, the rule decides: `error` raises AlreadyExistsError naming it, `replace`
         takes the last source's, `ignore` the first one's. 1 GET for each block that is merged, and 2 PUTs for each
-        that is written; one block of each source is in memory at a time. Where all ids are texts it goes column by
-        column, which is many times faster.
+        that is written; a part of each source is in memory at a time, of 16 sources at once, and more are merged in
+        several passes, each of which costs as much. Where all ids are texts it goes column by column, which is many
+        times faster, and 32 sources are merged at once.
         """
         pieces = [_Piece(b.key_first, b.key_last, place, b) for place, blocks in enumerate(sources) for b in blocks]
         pieces += [_Piece(key, key, -1, None, row) for key, row in (changes or {}).items()]
@@ -331,26 +332,43 @@ class Merger:
             if only is not None:
                 merged.blocks.append(only)
             else:
-                merged.blocks.extend(self._joined(cluster, merged) or self.blocks.write(self._rows(cluster, merged)))
+                merged.blocks.extend(self._written(cluster, merged))
         return merged
 
-    def _joined(self, cluster: Sequence[_Piece], merged: MergeResult) -> list[BlockEntry]:
-        """The blocks of some pieces as new ones, made column by column; none if that cannot be."""
+    def _written(self, cluster: Sequence[_Piece], merged: MergeResult) -> list[BlockEntry]:
+        """Some pieces as new blocks."""
         sources: dict[int, list[BlockEntry]] = {}
+        changes: list[_Piece] = []
         for piece in cluster:
             if piece.block is None:
-                return []
-            sources.setdefault(piece.source, []).append(piece.block)
-        if not can_join(self.blocks.shelf, [block for blocks in sources.values() for block in blocks]):
-            return []
+                changes.append(piece)
+            else:
+                sources.setdefault(piece.source, []).append(piece.block)
+        runs = [sources[source] for source in sorted(sources)]
+        by_column = not changes and can_join(self.blocks.shelf, [block for run in runs for block in run])
+        most = COLUMN_SOURCES_MAX if by_column else ROW_SOURCES_MAX
+        while len(runs) > most:
+            # Neighbours, so that the order of sources stays: the rule asks for it.
+            parts = [runs[start : start + most] for start in range(0, len(runs), most)]
+            runs = [self._run(part, (), merged, by_column=by_column) for part in parts]
+        return self._run(runs, changes, merged, by_column=by_column)
 
-        def meet(key: bytes, row: Row, times: int) -> None:
-            if self.rule == "error":
-                raise twice(row)
-            merged.dropped[key], merged.times[key] = row, times
+    def _run(
+        self, runs: Sequence[list[BlockEntry]], changes: Sequence[_Piece], merged: MergeResult, *, by_column: bool
+    ) -> list[BlockEntry]:
+        """Runs and changes as one run."""
+        if len(runs) == 1 and not changes:
+            return runs[0]
+        if by_column:
+            return Joiner(self.blocks, self.rule == "ignore", lambda *met: self._meet(merged, *met)).write(runs)
+        pieces = [_Piece(b.key_first, b.key_last, place, b) for place, blocks in enumerate(runs) for b in blocks]
+        return self.blocks.write(self._rows([*pieces, *changes], merged))
 
-        joiner = Joiner(self.blocks, self.rule == "ignore", meet)
-        return joiner.write([sources[source] for source in sorted(sources)])
+    def _meet(self, merged: MergeResult, key: bytes, row: Row, times: int) -> None:
+        """Note that an id came more than once, and what stays; raise if the rule refuses it."""
+        if self.rule == "error":
+            raise twice(row)
+        merged.dropped[key], merged.times[key] = row, merged.times.get(key, 0) + times
 
     def _rows(self, cluster: Sequence[_Piece], merged: MergeResult) -> Iterator[tuple[bytes, Row]]:
         """The rows of some pieces, each id once."""
@@ -359,17 +377,11 @@ class Merger:
             found = list(same)
             _, source, row = found[0]
             if source >= 0 and len(found) > 1:
-                row = self._chosen(found)
-                merged.dropped[key], merged.times[key] = row, len(found) - 1
+                row = found[0 if self.rule == "ignore" else -1][2]
+                assert row is not None, "sources have rows"
+                self._meet(merged, key, row, len(found) - 1)
             if row is not None:
                 yield key, row
-
-    def _chosen(self, found: Sequence[_Item]) -> Row:
-        row = found[0][2] if self.rule == "ignore" else found[-1][2]
-        assert row is not None, "sources have rows"
-        if self.rule == "error":
-            raise twice(row)
-        return row
 
     def _streams(self, cluster: Sequence[_Piece]) -> Iterator[Iterator[_Item]]:
         """The items of each source, in order of key."""

@@ -13,6 +13,7 @@ from hashlib import sha256
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wormdb.engine.blocks.memory import give_back_memory
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.columns import DOCUMENT, DocumentTable
 from wormdb.engine.bulk.inserts import sampled
@@ -240,6 +241,7 @@ class BulkTask:
         columns, writer = self.view.definition.columns, self._writer()
         now = None if self.view.definition.model is None else moment(self.target.started_ms)
         self._portions.append([writer.put(b) for b in portion.blocks(columns, self._block_target, now)])
+        give_back_memory()
         self._samples.append(portion.sample())
         if not portion.fresh:
             self._ids.extend(portion.hashes)
@@ -338,6 +340,7 @@ class BulkTask:
     def _write(self, rows: dict[bytes, Row]) -> None:
         if rows:
             self._portions.append(self._writer().write_side_by_side(rows.items()))
+            give_back_memory()
             self._samples.append(sampled(rows))
             self._ids.extend(key_hashes(rows))
 

@@ -36,7 +36,7 @@ CHUNK_ENTRIES_MAX: Final = 50_000
 """Entries that are sorted and changed at once, and documents that are looked at for it."""
 CHUNK_BYTES_MAX: Final = 64 * MIB
 """Of their keys and values: about a third of the memory they take."""
-UNWRITTEN_BYTES_MAX: Final = 32 * MIB
+UNWRITTEN_BYTES_MAX: Final = 8 * MIB
 """Of new nodes, packed, that wait in memory."""
 SLICE_DOCUMENTS: Final = 2_000
 
