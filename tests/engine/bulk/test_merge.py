@@ -84,12 +84,12 @@ def test_joined_blocks_are_merged_blocks(
     merger = Merger(ledger.block_writer(COLUMNS), rule)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bulk_join, "ROUND_ROWS", some)
-        patched.setattr(bulk_join, "COLUMN_SOURCES_MAX", most)
+        patched.setattr(bulk_join, "SOURCES_MAX", most)
         joined = merge(merger, written)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bulk_merge, "can_join", lambda *_: False)
         at_once = merge(merger, written)
-        patched.setattr(bulk_merge, "ROW_SOURCES_MAX", most)
+        patched.setattr(bulk_merge, "SOURCES_MAX", most)
         in_passes = merge(merger, written)
     assert told(joined) == told(in_passes), "column by column and row by row, passes are the same"
     if rule != "error":  # which of several ids is named depends on what is merged first

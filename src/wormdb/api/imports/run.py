@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 from wormdb.api.imports.conflicts import Claims, Standing, losers_of, repeated, suspects_of
 from wormdb.api.imports.intake import Intake, Rejection
 from wormdb.api.imports.load import LoadRules, documents_of
-from wormdb.engine.blocks.memory import plain_memory
+from wormdb.engine.blocks.memory import give_back_memory, plain_memory
 from wormdb.engine.bulk.attach import hashes_of
 from wormdb.engine.bulk.columns import job_clock
 from wormdb.engine.bulk.report import decode_report
@@ -191,6 +191,7 @@ def _repeated(outcome: BulkOutcome) -> ImportResult:
 
 def _forward(access: Access[Any]) -> None:
     """Bring the log forward. The documents are there already, so a failure is only logged."""
+    give_back_memory()
     try:
         access.ledger.forward()
     except WormError as error:

@@ -268,10 +268,8 @@ def _as_written(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray | pa.Arra
     )
 
 
-COLUMN_SOURCES_MAX: Final = 32
-"""Sources that are merged at once, column by column; more of them become fewer first, and are written once more."""
-ROW_SOURCES_MAX: Final = 16
-"""As that, row by row."""
+SOURCES_MAX: Final = 16
+"""Sources that are merged at once; more of them become fewer first, which writes them once more."""
 SMALL_SHARE: Final = 64
 """Neighbours that have together less than this part of a block are written as one: tasks may be many and small."""
 
@@ -322,7 +320,7 @@ class Merger:
         takes the last source's, `ignore` the first one's. 1 GET for each block that is merged, and 2 PUTs for each
         that is written; a part of each source is in memory at a time, of 16 sources at once, and more are merged in
         several passes, each of which costs as much. Where all ids are texts it goes column by column, which is many
-        times faster, and 32 sources are merged at once.
+        times faster.
         """
         pieces = [_Piece(b.key_first, b.key_last, place, b) for place, blocks in enumerate(sources) for b in blocks]
         pieces += [_Piece(key, key, -1, None, row) for key, row in (changes or {}).items()]
@@ -346,10 +344,9 @@ class Merger:
                 sources.setdefault(piece.source, []).append(piece.block)
         runs = [sources[source] for source in sorted(sources)]
         by_column = not changes and can_join(self.blocks.shelf, [block for run in runs for block in run])
-        most = COLUMN_SOURCES_MAX if by_column else ROW_SOURCES_MAX
-        while len(runs) > most:
+        while len(runs) > SOURCES_MAX:
             # Neighbours, so that the order of sources stays: the rule asks for it.
-            parts = [runs[start : start + most] for start in range(0, len(runs), most)]
+            parts = [runs[start : start + SOURCES_MAX] for start in range(0, len(runs), SOURCES_MAX)]
             runs = [self._run(part, (), merged, by_column=by_column) for part in parts]
         return self._run(runs, changes, merged, by_column=by_column)
 

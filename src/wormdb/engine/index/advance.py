@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from wormdb.engine.blocks.memory import give_back_memory
 from wormdb.engine.blocks.runs import RunBase, Runs, held_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.index.edit import CHUNK_ENTRIES_MAX, TreeEdit, ValueColumns, chunks, sliced
@@ -185,8 +186,10 @@ class _Projector:
                 sorter.add(chunk.changes)
                 hashes.extend(chunk.hashes)
                 arrays = tuple(one or other for one, other in zip(arrays, chunk.arrays, strict=True))
+                give_back_memory()
             for changes in sorter.chunks(CHUNK_ENTRIES_MAX):
                 edit.apply(changes)
+                give_back_memory()
         membership = old.membership
         wanted = ready and membership is None and edit.tree.root is not None
         if status.index.unique and (wanted or (membership is not None and hashes)):
