@@ -94,7 +94,7 @@ def test_nobody_looks_for_what_was_before_if_nobody_wants_it() -> None:
 def test_an_entry_that_is_gone_is_named() -> None:
     rig = Rig()
     ledger = filled(rig)
-    with pytest.raises(SnapshotTooOldError, match=r"entry 7 of the log of .*no longer there"):
+    with pytest.raises(SnapshotTooOldError, match=r"entry 7 of the log of .*it has been removed"):
         ledger.feed_parts().record(7)
     ledger.forward()
     ledger.trim(0)
