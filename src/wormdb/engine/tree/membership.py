@@ -124,14 +124,16 @@ def _marks(hashes: Sequence[int], bits: int) -> Sequence[int]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # As numbers of Python they would take ten times the memory.
-    numbers = pa.Array.from_buffers(pa.uint64(), len(hashes), [None, pa.py_buffer(array("Q", hashes))])
+    # As numbers of Python they would take ten times the memory. Each step lets go of what the one before it made.
+    packed = hashes if isinstance(hashes, array) else array("Q", hashes)
+    numbers = pa.Array.from_buffers(pa.uint64(), len(packed), [None, pa.py_buffer(packed)])
     marks = pc.shift_right(numbers, pa.scalar(HASH_BITS - bits, pa.uint64()))
+    del packed, numbers
     marks = marks.take(pc.sort_indices(marks))
     is_new = pc.not_equal(marks.slice(1), marks.slice(0, len(marks) - 1))
-    chosen = pa.concat_arrays([marks.slice(0, 1), marks.slice(1).filter(is_new)])
-    found = array("Q")
-    found.frombytes(chosen.buffers()[1].slice(0, 8 * len(chosen)))
+    found = array("Q", [marks[0].as_py()])
+    marks = marks.slice(1).filter(is_new)
+    found.frombytes(marks.buffers()[1].slice(0, 8 * len(marks)))
     return found
 
 
