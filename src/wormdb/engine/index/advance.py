@@ -63,7 +63,9 @@ def attached_slices(
         if columns is None:
             yield from _documents(entry, shelf, base, high)
         else:
-            yield from columns
+            columns.reverse()
+            while columns:  # what was seen is let go, while the caller gathers keys of it
+                yield columns.pop()
 
 
 def _columns(index: Index, entry: BlockEntry, shelf: Shelf) -> list[ValueColumns] | None:
