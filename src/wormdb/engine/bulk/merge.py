@@ -268,7 +268,7 @@ def _as_written(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray | pa.Arra
     )
 
 
-SOURCES_MAX: Final = 16
+SOURCES_MAX: Final = 8
 """Sources that are merged at once; more of them become fewer first, which writes them once more."""
 SMALL_SHARE: Final = 64
 """Neighbours that have together less than this part of a block are written as one: tasks may be many and small."""
@@ -318,7 +318,7 @@ class Merger:
 
         Of an id that several sources have, the rule decides: `error` raises AlreadyExistsError naming it, `replace`
         takes the last source's, `ignore` the first one's. 1 GET for each block that is merged, and 2 PUTs for each
-        that is written; a part of each source is in memory at a time, of 16 sources at once, and more are merged in
+        that is written; a part of each source is in memory at a time, of 8 sources at once, and more are merged in
         several passes, each of which costs as much. Where all ids are texts it goes column by column, which is many
         times faster.
         """
