@@ -44,6 +44,9 @@ LOCKING_MODULES = ("wormdb.engine.commit.head", "wormdb.engine.commit.turns", "w
 """Modules whose locks may be held while a request is on its way."""
 
 
+SLEEP_SECONDS_MIN = 1e-6
+
+
 class ProcessCrash(BaseException):
     """The process that this task was in died. Not an Exception: no handler runs that a crash would not run."""
 
@@ -271,7 +274,8 @@ class ProcessClock:
     def sleep(self, seconds: float) -> None:
         """Wait in virtual time."""
         self._process.check()
-        self._scheduler.sleep(seconds * 1000 / self._drift)
+        # Real clocks move on during the shortest sleep; a float of virtual milliseconds may not.
+        self._scheduler.sleep(max(seconds, SLEEP_SECONDS_MIN if seconds > 0 else 0) * 1000 / self._drift)
 
 
 class BatonLock:

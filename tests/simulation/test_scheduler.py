@@ -197,3 +197,22 @@ def test_a_crash_unwinds_every_task_of_the_process_and_no_other() -> None:
     assert seen == [("dying", "crashed", 7), ("dying", "crashed", 7), ("living", "done", HOUR_MS)]
     with pytest.raises(ProcessCrash):
         dying.check()
+
+
+def test_the_shortest_sleep_moves_the_clock() -> None:
+    """A loop that sleeps until a deadline would run for ever between two floats."""
+    scheduler = Scheduler(SeededChance(1))
+    process = Process("p")
+    clock = ProcessClock(scheduler, process)
+    seen: list[float] = []
+
+    def body() -> None:
+        with scheduler.inside(process):
+            scheduler.sleep(HOUR_MS)
+            seen.append(clock.monotonic())
+            clock.sleep(9e-13)
+            seen.append(clock.monotonic())
+
+    scheduler.spawn("node", body)
+    scheduler.run()
+    assert seen[0] < seen[1]
