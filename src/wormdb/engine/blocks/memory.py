@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
 
 __all__ = ["give_back_memory", "plain_memory"]
 
@@ -18,14 +21,40 @@ def plain_memory() -> Iterator[None]:
     It costs half as much time in the kernel, and what is freed is used again: Arrow's own pool keeps that of each
     thread for itself.
     """
-    import pyarrow as pa
-
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(pa.system_memory_pool())
+    _PLAIN.enter()
     try:
         yield
     finally:
-        pa.set_memory_pool(before)
+        _PLAIN.leave()
+
+
+class _PlainPool:
+    """Counts the callers inside `plain_memory`: the first sets the pool of the process, the last sets it back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before: pa.MemoryPool | None = None
+
+    def enter(self) -> None:
+        import pyarrow as pa
+
+        with self._lock:
+            if self._inside == 0:
+                self._before = pa.default_memory_pool()
+                pa.set_memory_pool(pa.system_memory_pool())
+            self._inside += 1
+
+    def leave(self) -> None:
+        import pyarrow as pa
+
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                pa.set_memory_pool(self._before)
+
+
+_PLAIN = _PlainPool()
 
 
 def give_back_memory() -> None:
