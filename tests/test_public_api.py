@@ -178,11 +178,12 @@ def test_import_is_light() -> None:
 
 
 def test_queries_are_imported_by_the_first_that_asks() -> None:
-    """Who only gets and saves documents does not wait for what answers queries."""
+    """A process that only gets and saves documents waits neither for what answers queries nor for imports."""
     program = (
         "import sys, wormdb; things = wormdb.connect('memory://')['things']; things.insert({'id': 1})\n"
         "assert things.find_by_id(1) and things.count() == 1\n"
-        "later = ('pyarrow', 'wormdb.query.execute.answer', 'wormdb.bql.parse', 'wormdb.api.update')\n"
+        "later = ('pyarrow', 'tempfile', 'wormdb.query.execute.answer', 'wormdb.bql.parse', 'wormdb.api.update',\n"
+        "    'wormdb.api.imports.run')\n"
         "print([m for m in later if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

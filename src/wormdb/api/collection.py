@@ -15,7 +15,6 @@ from wormdb.api.blobs import BlobMethods
 from wormdb.api.feed import Change, Resume, changes_of, parse_resume
 from wormdb.api.find import QueryMethods
 from wormdb.api.history import CollectionHistory
-from wormdb.api.imports.records import import_records
 from wormdb.api.indexes import Indexes, read_index
 from wormdb.api.modify import ModifyMethods
 from wormdb.api.status import CollectionManifest
@@ -312,6 +311,8 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         unless the settings say manual. `rejected` hears at the end, `told` on the way. Raises InvalidRequestError for
         options, ConflictError if others write the same documents again and again, and what a commit raises.
         """
+        from wormdb.api.imports.records import import_records  # only imports need it
+
         return import_records(self._access, self._access.by(actor, metadata), records, rejected, options)
 
     # --- functions ---

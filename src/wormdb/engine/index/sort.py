@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 from operator import itemgetter
-from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
@@ -75,6 +74,8 @@ class ChangeSorter:
 
     def _spill(self, changes: list[Change]) -> None:
         if self._file is None:
+            from tempfile import TemporaryFile  # only large steps need it
+
             self._file = TemporaryFile(prefix="worm-index-")  # noqa: SIM115 - __exit__ closes it
         self._file.seek(0, 2)
         parts = []
