@@ -181,7 +181,7 @@ PURGE_MAX: Final = 10_000
 STAGE_BYTES: Final = 4 * MIB
 """Bytes of a batch from which on it is staged as blocks instead of going through the log."""
 FORWARD_INTERVAL_MS: Final = 1_000
-"""A process swaps a root at most once in this time."""
+"""A process swaps a root once in this time, but for a few swaps after a rest."""
 FILES_INTERVAL_MS: Final = 1_000
 """With readable files, a commit brings the log forward if one before it has waited this long."""
 FILES_SECONDS: Final = 60
@@ -336,7 +336,7 @@ class Settings:
     forward_entries: int = TAIL_ENTRIES_MAX // 10
     """Log entries after which the tail is brought forward."""
     forward_interval_ms: float = FORWARD_INTERVAL_MS
-    """A process swaps a collection's root at most once in this time."""
+    """A process swaps a collection's root once in this time, but for a few swaps after a rest."""
     files_interval_ms: float = FILES_INTERVAL_MS
     """With readable files, a commit brings the log forward if one before it has waited this long."""
     files_seconds: float = FILES_SECONDS

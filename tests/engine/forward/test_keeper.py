@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, save
-from wormdb.engine.forward.keeper import Background
+from wormdb.engine.commit.define import create_index
+from wormdb.engine.forward.keeper import SWAPS_AT_ONCE, Background
 from wormdb.engine.ledger import TailLimits
+from wormdb.engine.tree.definition import Index
 from wormdb.errors import CorruptionError, OutcomeUnknownError, UnavailableError
 from wormdb.system.types import LogNumber
 
@@ -211,23 +213,36 @@ def test_work_that_fails_is_logged_and_the_thread_goes_on(
     assert "things/: the store: it is away" in caplog.text
 
 
-# --- at most one swap a second ---
+# --- one swap a second, but for a few after a rest ---
 
 
-def test_a_second_forwarding_waits_until_the_second_is_over() -> None:
+def test_after_a_rest_a_few_forwardings_do_not_wait_and_those_after_them_do() -> None:
     rig = Rig()
     ledger = rig.ledger()
-    commit(rig, ledger)
-    ledger.forward()
+    for _ in range(SWAPS_AT_ONCE):
+        commit(rig, ledger)
+        ledger.forward()
     assert rig.clock.monotonic() == 0
-    rig.clock.advance(0.25)
-    commit(rig, ledger)
-    assert ledger.forward() == 2
-    assert rig.clock.monotonic() == pytest.approx(1.0)
+    for second in (1, 2):
+        commit(rig, ledger)
+        ledger.forward()
+        assert rig.clock.monotonic() == pytest.approx(second)
     rig.clock.advance(1.5)
     commit(rig, ledger)
     ledger.forward()
-    assert rig.clock.monotonic() == pytest.approx(2.5), "long enough ago"
+    assert rig.clock.monotonic() == pytest.approx(3.5), "long enough ago"
+
+
+def test_two_indexes_are_built_without_a_wait() -> None:
+    rig = Rig()
+    ledger = rig.ledger(limits=TailLimits(mode="manual"))
+    commit(rig, ledger)
+    for name in ("one", "two"):
+        ledger.commit(create_index(ledger.batch_id(), Index(name, (name,)), seen=ledger.view()))
+        ledger.forward()
+    assert [index.name for index in ledger.view().definition.indexes.ready] == ["one", "two"]
+    assert applied(rig) == ledger.view().number
+    assert rig.clock.monotonic() == 0
 
 
 def test_a_forwarding_with_nothing_to_do_does_not_wait() -> None:

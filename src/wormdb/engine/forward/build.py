@@ -69,6 +69,21 @@ class Builder:
     """Keeps what of the trees is needed again."""
     chunk_entries: int = STEP_ENTRIES_MAX
 
+    def begin(self, view: View) -> None:
+        """Say in the log that the indexes which wait at a state are built now. 1 PUT, none if no index waits.
+
+        If another process has said so, or dropped one of them, nothing is written: `run` looks at each. Raises
+        UnavailableError, OutcomeUnknownError.
+        """
+        waiting = [status for status in view.definition.indexes.unbuilt if status.state == "waiting"]
+        if not waiting:
+            return
+        events = tuple(IndexBuilding(name=status.index.name, through=view.number) for status in waiting)
+        try:
+            self.commit(events, Guards(tuple(map(_StatusGuard, waiting))))
+        except ConflictError as error:
+            log.info("%s: indexes wait: %s", self.register.collection, error)
+
     def run(self) -> list[str]:
         """Go on with every index that waits or is being built; the names of those that became ready.
 

@@ -49,6 +49,8 @@ ATTEMPTS_MAX = 16
 """How often forwarding starts again because another's root came first."""
 BESIDE_SECONDS = 1.0
 """A commit that brings the log forward goes on after its deadline while the store answers within this time."""
+SWAPS_AT_ONCE = 4
+"""Swaps of the root that need not wait for one another after a rest: an index that is built takes two."""
 LEFT_SECONDS = 2 * NODE_WINDOW_MS / 1000
 """For how long a tail that should be brought forward is left to services."""
 
@@ -62,7 +64,7 @@ class TailLimits:
     forward_entries: int = TAIL_ENTRIES_MAX // 10
     forward_bytes: int = TAIL_BYTES_MAX // 4
     interval_ms: float = FORWARD_INTERVAL_MS
-    """A process swaps the root at most once in this time."""
+    """A process swaps the root once in this time, but for `SWAPS_AT_ONCE` after a rest."""
     files_interval_ms: float = FILES_INTERVAL_MS
     """With readable files, a commit brings the log forward if one before it has waited this long."""
     mode: ForwardMode = "inline"
@@ -77,14 +79,15 @@ class Advance:
     def __init__(
         self, head: Head, register: Register, forwarder: Forwarder, *, interval_ms: float, clock: Clock
     ) -> None:
-        """Nothing is read or written yet; `interval_ms` is what lies between two swaps of the root at least."""
+        """Nothing is read or written yet; a swap of the root each `interval_ms` is what it keeps to."""
         self._head = head
         self._register = register
         self._forwarder = forwarder
         self._interval_ms = interval_ms
         self._clock = clock
         self._turn = TimedLock(f"forwarding of {head.collection}")
-        self._swapped: float | None = None
+        self._rests_until = float("-inf")
+        """When the swaps so far would have been done, one in each interval."""
 
     def run(self) -> LogNumber:
         """Bring the whole log into the projections; through which number. Costs as `Keeper.forward`."""
@@ -111,7 +114,7 @@ class Advance:
                 except SnapshotTooOldError as error:
                     self._head.renew(0 if current.root is None else current.root.revision, error)
                     continue
-                self._swapped = self._clock.monotonic()
+                self._rests_until = max(self._rests_until, self._clock.monotonic()) + self._interval_ms / 1000
                 self._head.rebase(state)
                 if state.applied >= number:
                     return number
@@ -121,8 +124,8 @@ class Advance:
 
     @property
     def rests(self) -> bool:
-        """Whether the root was swapped less than the interval ago."""
-        return self._swapped is not None and (self._clock.monotonic() - self._swapped) * 1000 < self._interval_ms
+        """Whether the root was swapped less than the interval ago, or several times not long before."""
+        return self._clock.monotonic() < self._rests_until
 
     def is_free(self) -> bool:
         """Whether no other thread does it now."""
@@ -140,9 +143,8 @@ class Advance:
             self._head.step_back(state)
 
     def _await_interval(self) -> None:
-        if self._swapped is None:
-            return
-        rest = self._interval_ms / 1000 - (self._clock.monotonic() - self._swapped)
+        ahead = (SWAPS_AT_ONCE - 1) * self._interval_ms / 1000
+        rest = self._rests_until - ahead - self._clock.monotonic()
         if rest > 0:
             pause(self._clock, rest)
 
@@ -192,7 +194,8 @@ class Keeper:
         Some blocks of older versions of the model are written again, and the others at the next calls.
 
         2 GETs if nothing is new. Otherwise 1 PUT for the root, 2 for each new block (documents and history), 1 for
-        each changed node of an index, and the GETs of what is merged. Waits until a second after the last swap.
+        each changed node of an index, and the GETs of what is merged. A
+        process that swaps the root often waits until the next second.
         """
         since, self._unpublished_since = self._unpublished_since, None
         try:
@@ -202,6 +205,9 @@ class Keeper:
             raise
 
     def _forward(self) -> LogNumber:
+        if self._head.opened and not self._is_over(self._limits.entries_max, self._limits.bytes_max):
+            # The root that follows knows of the build then. A full log takes no entry before it.
+            self._builder.begin(self._head.view())
         number = self._advance.run()
         if self._wants_work:
             # Not under the lock of `_advance`: a build commits, and a commit may have to wait for that lock.
