@@ -81,7 +81,7 @@ _SHARED = f"{PACE.shared_entries:,} entries or {mib(PACE.shared_bytes)}"
 BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "ARCHITECTURE.md": [
         ("**Knowledge expires** after {} between two answers", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
-        ("at most {}", (once(ms(limits.FORWARD_INTERVAL_MS)),)),
+        ("about {}", (once(ms(limits.FORWARD_INTERVAL_MS)),)),
         ("retired objects after {}, orphans after {}", (hour(ms(limits.RETIRED_MS)), days(ms(limits.ORPHAN_MS)))),
     ],
     "docs/design/0001-log-and-commit.md": [("An entry has at most {};", (mib(limits.ENTRY_BYTES_MAX),))],
@@ -184,7 +184,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "docs/how-to/forward.md": [
         ("the smallest run ({})", (mib(limits.RUN_BYTES_SMALLEST),)),
         ("A batch of {} or more (`stage_bytes`)", (mib(DEFAULTS.stage_bytes),)),
-        ("at most {} (`forward_interval_ms`)", (once(ms(DEFAULTS.forward_interval_ms)),)),
+        ("A process swaps a root {} (`forward_interval_ms`)", (once(ms(DEFAULTS.forward_interval_ms)),)),
         ("removes them {} later or more", (hour(ms(limits.RETIRED_MS)),)),
     ],
     "docs/how-to/functions.md": [
