@@ -37,10 +37,11 @@ from wormdb.system.installed import __version__
 
 if TYPE_CHECKING:
     from wormdb.api.blobs import BlobReader, BlobTarget, StoredBlob
-    from wormdb.api.collection import Change, Collection
+    from wormdb.api.collection import Collection
     from wormdb.api.cursor import Cursor
     from wormdb.api.database import Database, connect
     from wormdb.api.document import Document, rev_of
+    from wormdb.api.feed import Change
     from wormdb.api.files import ReadableFiles
     from wormdb.api.functions import FunctionDefinition
     from wormdb.api.history import HistoryEntry
@@ -137,7 +138,7 @@ _LATER = {
     "BlobReader": "wormdb.api.blobs",
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.api.blobs",
-    "Change": "wormdb.api.collection",
+    "Change": "wormdb.api.feed",
     "Collection": "wormdb.api.collection",
     "CollectionStatus": "wormdb.api.status",
     "Cursor": "wormdb.api.cursor",

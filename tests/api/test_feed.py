@@ -18,9 +18,10 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.api.collection import Change, Collection
+    from wormdb.api.collection import Collection
     from wormdb.api.database import Database
     from wormdb.api.document import Document
+    from wormdb.api.feed import Change
 
 
 @pytest.fixture

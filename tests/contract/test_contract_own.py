@@ -8,8 +8,8 @@ import pytest
 
 import wormdb
 from tests.test_docs import ROOT, blocks
+from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import ClosedError, CorruptionError, UnsupportedStoreError
-from wormdb.files.contents.names import bytes_max
 from wormdb.storage.memory import MemoryStore, drop_memory
 from wormdb.storage.store import Always
 from wormdb.system.clock import ManualClock

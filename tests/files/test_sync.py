@@ -216,7 +216,7 @@ def test_a_sync_that_stops_anywhere_is_finished_by_the_next(broken: World, fault
         world = broken.copy()
         store = FaultStore(world, {number: fault})
         process = Process.on(store, SCHEMA, seed=21)
-        attempt(partial(sync_files, site_of(process, store), process.database._files))
+        attempt(partial(sync_files, site_of(process, store), process.database._ledgers.files))
         is_reached = store.requests >= number
         synced(world, SCHEMA)
         check_files(world, SCHEMA, label=f"{fault} at request {number}")
@@ -231,7 +231,7 @@ def test_an_older_state_never_replaces_a_newer_one() -> None:
         bucket.put(f"{FOLDER}c/profile.json", b"{}")
         store = Pausing(bucket, number)
         slow = Process.on(store, SCHEMA, seed=31)
-        thread = threading.Thread(target=sync_files, args=(site_of(slow, store), slow.database._files))
+        thread = threading.Thread(target=sync_files, args=(site_of(slow, store), slow.database._ledgers.files))
         thread.start()
         while thread.is_alive() and not store.stopped.wait(0.001):
             pass

@@ -82,7 +82,7 @@ class Process:
     def flush(self) -> None:
         """The same, with all that would wait."""
         self.publish()
-        self.database._files.flush(self.customers._ledger)
+        self.database._ledgers.files.flush(self.customers._ledger)
 
 
 # --- what must be there ---

@@ -184,7 +184,7 @@ class Machine:
 
     def rewrite(self) -> None:
         keeper = self.newest._ledger._keeper
-        keeper._rewriter.run()
+        keeper._rewriter().run()
 
     def compact(self) -> None:
         ledger = self.newest._ledger

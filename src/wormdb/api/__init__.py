@@ -11,6 +11,7 @@ PUBLIC = {
     "cursor": "rows of one state in batches",
     "database": "one bucket or folder: `connect`",
     "document": "documents, and instances of classes",
+    "feed": "changes of documents, in the order of the log",
     "files": "readable files: status, on, off, sync, migrate",
     "functions": "named filters",
     "history": "versions, snapshots and moments of the past",

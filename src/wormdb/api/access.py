@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from wormdb.api.calls import limited
 from wormdb.engine.commit.operations import Guards, Pending, ReadVersion, Remove
-from wormdb.engine.load import JobSpec
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
@@ -21,20 +19,20 @@ from wormdb.errors import (
     UniqueViolationError,
     WormError,
 )
-from wormdb.files.table_state import rewrite_tables
 from wormdb.format import json
 from wormdb.format.values import normalize
-from wormdb.system.deadline import Deadline, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from wormdb.api.document import Author
+    from wormdb.api.author import Author
+    from wormdb.api.calls import CallKind
     from wormdb.api.write import EncodedDocument, PreparedOperation, Writer
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.engine.commit.operations import Guard, Operation
     from wormdb.engine.history.read import History
     from wormdb.engine.ledger import CommitResult, Ledger
+    from wormdb.engine.load import JobSpec
     from wormdb.engine.state.view import StoredVersion, View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
@@ -46,61 +44,9 @@ if TYPE_CHECKING:
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
     from wormdb.system.clock import Chance, Clock
+    from wormdb.system.deadline import within
 
-__all__ = ["Access", "CallKind", "Home", "commits", "limited", "reads", "works"]
-
-
-# --- How long each call of the API may take: decorators that give it a deadline, which everything below it keeps.
-#
-# A stream (`scan`, `watch`, the rows of `find`, a blob that is read) is not a single call: each request has
-# `read_seconds`, its repetitions included, and the caller may pause between rows for any time.
-
-CallKind = Literal["read", "commit", "work"]
-
-F = TypeVar("F", bound="Callable[..., Any]")
-
-
-class _TimedCaller(Protocol):
-    def _limited(self, kind: CallKind, timeout: float | None) -> within: ...
-
-
-def limited(clock: Clock, settings: Settings, kind: CallKind, timeout: float | None = None) -> within:
-    """For a call that begins now; `timeout` in seconds is the caller's own. Raises InvalidRequestError."""
-    is_patient = kind == "commit"
-    if timeout is not None:
-        given: object = timeout
-        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < math.inf:
-            raise InvalidRequestError(
-                f"timeout={timeout!r:.40}", reason="it must be a number above 0", fix="give seconds, or leave it out"
-            )
-        return within(Deadline(clock, timeout, f"timeout={timeout:g}", is_patient=is_patient))
-    if kind == "commit":
-        return within(Deadline(clock, settings.commit_seconds, "commit_seconds", "steps", is_patient=True))
-    return within(Deadline(clock, settings.read_seconds, "read_seconds", "steps" if kind == "read" else "work"))
-
-
-def reads(method: F) -> F:
-    """A call that ends within `read_seconds`, or within `read_seconds` for each batch of rows that it reads."""
-    return _bounded(method, "read")
-
-
-def commits(method: F) -> F:
-    """A call that writes, and goes on trying for `commit_seconds`."""
-    return _bounded(method, "commit")
-
-
-def works(method: F) -> F:
-    """A call that may take long, and ends when the store has not answered for `read_seconds`."""
-    return _bounded(method, "work")
-
-
-def _bounded(method: F, kind: CallKind) -> F:
-    @wraps(method)
-    def call(self: _TimedCaller, *given: Any, timeout: float | None = None, **named: Any) -> Any:
-        with self._limited(kind, timeout):
-            return method(self, *given, **named)
-
-    return cast("F", call)
+__all__ = ["Access", "Home"]
 
 
 T = TypeVar("T")
@@ -233,6 +179,8 @@ class Access(Generic[T]):
         No requests if no readable files are kept. Costs and raises as `rewrite_tables`.
         """
         if self.readonly is None and self.ledger.known().definition.keeps_files:
+            from wormdb.files.table_state import rewrite_tables  # few collections keep files
+
             rewrite_tables(self.home.files.site(self.ledger), self.home.files, keys)
 
     def history(self, view: View) -> History:
@@ -393,6 +341,8 @@ class Access(Generic[T]):
 
     def job_spec(self, job: str, kind: str, by: Author, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
         """What a bulk job on this collection is to be, for `wormdb.engine.load`. 1 GET; raises as `commit`."""
+        from wormdb.engine.load import JobSpec  # only bulk jobs need it
+
         self.check_mode()
         known = self.present()
         self.writer.check_newest(known)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import ModuleType
 
+    import polars as pl
     import pyarrow as pa
 
     from wormdb.api.access import Access
@@ -61,6 +62,17 @@ class TableReader(Generic[T]):
         named = named or default_columns(reading.model)
         _check_known(reading.model, named, self.access.name)
         return join_columns(reading.portions(list(named.values())), named, reading.model)
+
+    def pandas(self, columns: Sequence[str] | None, start: Any, stop: Any, as_of: Moment) -> Any:
+        """As `arrow`, for pandas; raises MissingExtraError before any request."""
+        load_package("pandas", "to_pandas")
+        return self.arrow(columns, start, stop, as_of).to_pandas()
+
+    def polars(self, columns: Sequence[str] | None, start: Any, stop: Any, as_of: Moment) -> pl.DataFrame:
+        """As `arrow`, for Polars; raises MissingExtraError before any request."""
+        package = load_package("polars", "to_polars")
+        frame: pl.DataFrame = package.from_arrow(self.arrow(columns, start, stop, as_of))
+        return frame
 
     def rows(self, columns: Sequence[str], start: Any, stop: Any, as_of: Moment) -> Iterator[dict[str, Any]]:
         """The id and some fields of each document of a range, in order of id. Costs as `arrow`."""

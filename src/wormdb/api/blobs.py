@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final
 
-from wormdb.api.access import reads, works
 from wormdb.engine.commit.blobs import missing_blob
 from wormdb.engine.commit.define import IndexGuard
 from wormdb.engine.commit.operations import Guards, Pending
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.storage.store import Store
 
-__all__ = ["BlobMethods", "BlobReader", "BlobSpool", "BlobTarget", "StoredBlob"]
+__all__ = ["BlobReader", "BlobSpool", "BlobTarget", "CollectionBlobs", "StoredBlob"]
 
 
 # --- The two streams of a blob: one that is written and stored by its end, and one that is read in parts.
@@ -247,8 +246,6 @@ class BlobReader(io.RawIOBase):
             )
 
 
-T = TypeVar("T")
-
 _COPY_BYTES: Final = 1024 * 1024
 
 
@@ -267,21 +264,17 @@ class StoredBlob:
     """Whether it is about to be deleted: no document can refer to it any more."""
 
 
-class BlobMethods(Generic[T]):
-    """The blobs of a collection, as users call for them."""
+@dataclass(frozen=True, slots=True)
+class CollectionBlobs:
+    """The blobs of one collection; `wormdb.api.blob_methods` says what each call promises."""
 
-    _access: Access[T]
+    access: Access[Any]
 
-    def create_blob_target(self, content_type: str | None = None, name: str | None = None) -> BlobTarget:
-        """A stream to write a blob to, of up to BLOB_BYTES_MAX bytes; its `reference` goes into documents. No requests.
-
-        `content_type`, such as "image/png", is guessed from `name`, the name of a file, if none is given. Content that
-        the collection has already is not stored again. A blob that no document refers to is removed by gc after a day.
-        Raises InvalidRequestError, PermissionDeniedError.
-        """
+    def target(self, content_type: str | None, name: str | None) -> BlobTarget:
+        """A stream to write a blob to. No requests; raises InvalidRequestError, PermissionDeniedError."""
         from mimetypes import guess_type
 
-        self._access.check_mode()
+        self.access.check_mode()
         _check_name(name)
         kind = content_type or (None if name is None else guess_type(name)[0]) or OCTETS
         if not is_content_type(kind):
@@ -290,13 +283,11 @@ class BlobMethods(Generic[T]):
                 reason="it must be a media type",
                 fix='write type/subtype, such as "image/png"',
             )
-        return BlobTarget(self._write_blob, kind, name, BLOB_BYTES_MAX)
+        return BlobTarget(self._write, kind, name, BLOB_BYTES_MAX)
 
-    def put_blob(
-        self, data: bytes | IO[bytes], *, content_type: str | None = None, name: str | None = None
-    ) -> BlobReference:
-        """Store bytes, or all that a binary file still gives; returns the reference. Costs as `BlobTarget.close`."""
-        with self.create_blob_target(content_type, name) as target:
+    def put(self, data: bytes | IO[bytes], content_type: str | None, name: str | None) -> BlobReference:
+        """Store bytes, or all that a binary file still gives. Costs as `BlobTarget.close`."""
+        with self.target(content_type, name) as target:
             if isinstance(data, bytes | bytearray | memoryview):
                 target.write(data)
             else:
@@ -304,13 +295,8 @@ class BlobMethods(Generic[T]):
                     target.write(some)
         return target.reference
 
-    @reads
-    def open_blob(self, reference: BlobReference | Mapping[str, Any] | str) -> BlobReader:
-        """A stream of the blob that a reference, or its key `sha256:…`, means. 1 HEAD, then 1 GET for each 4 MiB.
-
-        Raises NotFoundError if it is gone: an old version of a document may refer to what no document has any more.
-        Raises InvalidRequestError for anything else than a reference, CorruptionError for an object of another size.
-        """
+    def open(self, reference: BlobReference | Mapping[str, Any] | str) -> BlobReader:
+        """A stream of a blob. 1 HEAD; raises NotFoundError, InvalidRequestError, CorruptionError."""
         found = reference_of({"_blob": reference} if isinstance(reference, str) else reference)
         if found is None:
             raise InvalidRequestError(
@@ -318,25 +304,22 @@ class BlobMethods(Generic[T]):
                 reason="it must be a reference to a blob",
                 fix='give {"_blob": "sha256:…", …} of a document',
             )
-        blobs = self._access.log.blobs
+        blobs = self.access.log.blobs
         path = blobs.path(found.key)
         try:
             size = blobs.store.head(path).size
         except NotFoundError as error:
-            raise missing_blob(found.key, self._access.name) from error
+            raise missing_blob(found.key, self.access.name) from error
         if found.size not in (size, -1):
             raise CorruptionError(
                 f"blob {found.key}", reason=f"it has {size} bytes, and its reference says {found.size}", key=path
             )
         return BlobReader(blobs.store, path, BlobReference(found.key, size, found.content_type, found.name))
 
-    def list_blobs(self) -> Iterator[StoredBlob]:
-        """Every stored blob, in order of digest, with how many documents refer to it.
-
-        1 GET, 1 LIST for each 1,000, and 1 GET for each node of the index of owners.
-        """
-        view = self._access.present()
-        log = self._access.log
+    def all(self) -> Iterator[StoredBlob]:
+        """Every stored blob, in order of digest. 1 GET, 1 LIST for each 1,000, and 1 GET for each node of owners."""
+        view = self.access.present()
+        log = self.access.log
         condemned = view.definition.blobs.condemned
         for page in log.blobs.store.list(log.blobs.folder):
             for info in page.objects:
@@ -345,10 +328,10 @@ class BlobMethods(Generic[T]):
                     owners = log.blobs.owners(view, key)
                     yield StoredBlob(str(key), info.size, info.modified, owners, key in condemned)
 
-    @works
-    def _write_blob(self, digest: str, body: BlobSpool, content_type: str) -> BlobKey:
-        _keep_owners(self._access)
-        return self._access.ledger.blobs.write(digest, body, content_type)
+    def _write(self, digest: str, body: BlobSpool, content_type: str) -> BlobKey:
+        with self.access.limited("work"):
+            _keep_owners(self.access)
+            return self.access.ledger.blobs.write(digest, body, content_type)
 
 
 def _keep_owners(access: Access[Any]) -> None:

@@ -8,17 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from wormdb.api.access import commits, reads, works
-from wormdb.api.arrow import TableReader, load_package
 from wormdb.api.batch import Batch
-from wormdb.api.blobs import BlobMethods
-from wormdb.api.feed import Change, Resume, changes_of, parse_resume
+from wormdb.api.blob_methods import BlobMethods
+from wormdb.api.calls import commits, reads, works
 from wormdb.api.find import QueryMethods
-from wormdb.api.history import CollectionHistory
-from wormdb.api.indexes import Indexes, read_index
 from wormdb.api.modify import ModifyMethods
-from wormdb.api.status import CollectionManifest
-from wormdb.api.trash import Trashcan
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 
 if TYPE_CHECKING:
@@ -29,14 +23,18 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from wormdb.api.access import Access, CallKind
-    from wormdb.api.document import Author
+    from wormdb.api.access import Access
+    from wormdb.api.arrow import TableReader
+    from wormdb.api.author import Author
+    from wormdb.api.calls import CallKind
+    from wormdb.api.feed import Change
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.history import HistoryEntry
     from wormdb.api.imports.records import ImportOptions, ImportResult, Rejection
+    from wormdb.api.indexes import Indexes
     from wormdb.api.records import Record
-    from wormdb.api.status import IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
-    from wormdb.api.trash import TrashedDocument
+    from wormdb.api.status import CollectionManifest, IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
+    from wormdb.api.trash import Trashcan, TrashedDocument
     from wormdb.api.write import PreparedOperation
     from wormdb.engine.commit.resolve import Fate
     from wormdb.engine.history.snapshots import Snapshot
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     Metadata = Mapping[str, Any] | None
     Moment = int | datetime | str | None
 
-__all__ = ["Change", "Collection"]
+__all__ = ["Collection"]
 
 T = TypeVar("T")
 
@@ -67,11 +65,30 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         self._access = access
         self._ledger = access.ledger
         self._writer = access.writer
-        self._recall = CollectionHistory(access)
-        self._trash = Trashcan(access)
-        self._tables = TableReader(access)
-        self._indexes = Indexes(access)
-        self._manifest = CollectionManifest(access)
+
+    @property  # As below: what one family of calls needs is imported by the first of them; others do not wait for it.
+    def _trash(self) -> Trashcan[T]:
+        from wormdb.api.trash import Trashcan
+
+        return Trashcan(self._access)
+
+    @property
+    def _tables(self) -> TableReader[T]:
+        from wormdb.api.arrow import TableReader
+
+        return TableReader(self._access)
+
+    @property
+    def _indexes(self) -> Indexes[T]:
+        from wormdb.api.indexes import Indexes
+
+        return Indexes(self._access)
+
+    @property
+    def _manifest(self) -> CollectionManifest[T]:
+        from wormdb.api.status import CollectionManifest
+
+        return CollectionManifest(self._access)
 
     @property
     def name(self) -> str:
@@ -162,17 +179,14 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         self, columns: Sequence[str] | None = None, *, start: Any = None, stop: Any = None, as_of: Moment = None
     ) -> Any:
         """What `to_arrow` gives, as a data frame of pandas. Raises MissingExtraError if pandas is not installed."""
-        load_package("pandas", "to_pandas")
-        return self._tables.arrow(columns, start, stop, as_of).to_pandas()
+        return self._tables.pandas(columns, start, stop, as_of)
 
     @reads
     def to_polars(
         self, columns: Sequence[str] | None = None, *, start: Any = None, stop: Any = None, as_of: Moment = None
     ) -> pl.DataFrame:
         """What `to_arrow` gives, as a data frame of Polars. Raises MissingExtraError if it is not installed."""
-        package = load_package("polars", "to_polars")
-        frame: pl.DataFrame = package.from_arrow(self._tables.arrow(columns, start, stop, as_of))
-        return frame
+        return self._tables.polars(columns, start, stop, as_of)
 
     def __contains__(self, identity: Any) -> bool:
         """Whether there is a document with this id, as `exists`. 1 GET in a warm process."""
@@ -347,6 +361,8 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         32 fields, and InvalidRequestError for a field that the model does not know, a document that cannot be indexed,
         and listing the values that a unique index finds more than once: nothing was written then.
         """
+        from wormdb.api.indexes import read_index
+
         index = read_index(fields, name, unique=unique, sparse=sparse, bson_type=bson_type)
         return self._indexes.create(index, wait=wait)
 
@@ -552,20 +568,9 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         1 GET an entry, and 1 GET a poll. Raises SnapshotTooOldError if the log was trimmed beyond it, and
         InvalidRequestError for a number behind its end, and for a `resume` of a collection that was made anew since.
         """
-        begin = parse_resume(after)
-        if not poll_seconds >= 0:
-            raise InvalidRequestError(f"watch(poll_seconds={poll_seconds!r})", reason="it must be 0 or more")
-        return self._changes(begin, poll_seconds if follow else None)
+        from wormdb.api.feed import watch
 
-    def _changes(self, begin: Resume, poll_seconds: float | None) -> Iterator[Change]:
-        feed, skip = self._access.log.feed(begin.number, begin.digest), begin.skip
-        while True:
-            for record in feed.poll():
-                yield from changes_of(record, feed.changes(record), skip)
-                skip = 0
-            if poll_seconds is None:
-                return
-            self._access.clock.sleep(poll_seconds)
+        return watch(self._access, after, follow=follow, poll_seconds=poll_seconds)
 
     @reads
     def resolve(

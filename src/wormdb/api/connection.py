@@ -7,16 +7,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wormdb.engine.ledger import Background, ColumnCache, Ledger, MiscClock, Runtime, Services, Sizes, TailLimits
 from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.files.keeper import FilesKeeper
-from wormdb.maintenance.collection import StoredCollection
-from wormdb.maintenance.gc.collect import RetentionRules, collect
-from wormdb.query.planner.cache import PlanCache
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
-from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.retry import RetryingStore
 from wormdb.storage.store import Store, check_key
@@ -27,8 +21,12 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.engine.ledger import ForwardMode
+    from wormdb.engine.ledger import ForwardMode, Ledger, MiscClock, Runtime
+    from wormdb.files.foreign.collections import ForeignCollections
+    from wormdb.files.keeper import FilesKeeper
+    from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
+    from wormdb.query.planner.cache import PlanCache
     from wormdb.schema.model import Schema
     from wormdb.storage.meter import MeteredStore
     from wormdb.storage.pool import Pool
@@ -96,72 +94,122 @@ def cache_folder(settings: Settings, environment: Mapping[str, str]) -> str | No
     return str(Path(folder).expanduser()) if folder else None
 
 
-def _limits(settings: Settings, mode: ForwardMode) -> TailLimits:
-    return TailLimits(
-        entries_max=settings.tail_entries_max,
-        bytes_max=settings.tail_bytes_max,
-        forward_entries=settings.forward_entries,
-        forward_bytes=settings.tail_bytes_max // 4,
-        interval_ms=settings.forward_interval_ms,
-        files_interval_ms=settings.files_interval_ms,
-        mode=mode,
-    )
-
-
 class Ledgers:
-    """Opens the ledgers of a database, each once. Thread-safe; not to be used after a fork."""
+    """Opens the ledgers of a database, each once. Thread-safe; not to be used after a fork.
+
+    What only some calls need is made, and imported, by the first of them: a process that connects does not wait for the
+    engine, and one that reads does not wait for readable files or garbage collection.
+    """
 
     def __init__(self, metered: MeteredStore, pool: Pool, *, settings: Settings, clock: Clock, chance: Chance) -> None:
         """Nothing is read yet."""
         # An answer of a served store takes so long that waiting for it is worth avoiding.
-        is_distant = metered.is_served and not metered.name.startswith("memory:")
+        self._is_distant = metered.is_served and not metered.name.startswith("memory:")
         self._settings = settings
         self._clock = clock
+        self._chance = chance
         self._pool = pool
+        self._bucket = bucket_of(metered.name)
         self.store: Store = RetryingStore(metered, clock=clock, chance=chance, seconds=settings.read_seconds)
         """The store below: counted, retried, and what never changes is kept."""
-        columns_bytes = int(settings.cache_bytes * COLUMNS_CACHE_SHARE)
-        folder = cache_folder(settings, os.environ) if is_distant else None
+        self._columns_bytes = int(settings.cache_bytes * COLUMNS_CACHE_SHARE)
+        folder = cache_folder(settings, os.environ) if self._is_distant else None
         if settings.cache_bytes or folder is not None:
             self.store = CachedStore(
                 self.store,
                 immutable=is_immutable,
-                bytes_max=settings.cache_bytes - columns_bytes,
+                bytes_max=settings.cache_bytes - self._columns_bytes,
                 folder=folder,
                 folder_bytes_max=settings.cache_folder_bytes,
             )
         # A memory without a name belongs to one database, so its origin is unique.
         self.place = metered.name if metered.name != "memory://" else f"memory://{chance.token(8).hex()}"
-        self.misc = MiscClock(clock)
-        """What names the objects of all collections."""
+        self.lifetime = Lifetime(metered.name)
         self._opened: dict[str, Ledger] = {}
         self._plans: dict[str, PlanCache] = {}
-        self.files = FilesKeeper(
-            self.store, pool, clock, chance, seconds=settings.files_seconds, bucket=bucket_of(metered.name)
+        self._runtime: Runtime | None = None
+        self._files: FilesKeeper | None = None
+        self._foreign: ForeignCollections | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def runtime(self) -> Runtime:
+        """What the ledgers share."""
+        with self._lock:
+            if self._runtime is None:
+                self._runtime = self._make_runtime()
+            return self._runtime
+
+    def _make_runtime(self) -> Runtime:
+        from wormdb.engine.ledger import Background, ColumnCache, MiscClock, Runtime, Services, Sizes, TailLimits
+
+        settings, clock = self._settings, self._clock
+        mode = forward_mode(settings, is_distant=self._is_distant)
+        limits = TailLimits(
+            entries_max=settings.tail_entries_max,
+            bytes_max=settings.tail_bytes_max,
+            forward_entries=settings.forward_entries,
+            forward_bytes=settings.tail_bytes_max // 4,
+            interval_ms=settings.forward_interval_ms,
+            files_interval_ms=settings.files_interval_ms,
+            mode=mode,
         )
-        self.lifetime = Lifetime(metered.name)
-        mode = forward_mode(settings, is_distant=is_distant)
-        self._background = Background(clock, settings.read_seconds) if mode == "background" else None
-        self.runtime = Runtime(
+        return Runtime(
             store=self.store,
-            pool=pool,
+            pool=self._pool,
             clock=clock,
-            chance=chance,
-            misc=self.misc,
+            chance=self._chance,
+            misc=MiscClock(clock),
             before_first_write=self.before_first_write,
             check=self.lifetime.check,
-            limits=_limits(settings, mode),
+            limits=limits,
             sizes=Sizes(block_target=settings.block_bytes),
             stage_bytes=settings.stage_bytes,
-            background=self._background,
+            background=Background(clock, settings.read_seconds) if mode == "background" else None,
             services=Services(self.store, clock) if mode == "background" else None,
-            columns=ColumnCache(columns_bytes),
-            after_forward=self.files.publish,
-            trim_floor=self.files.trimmed_floor,
-            is_distant=is_distant,
+            columns=ColumnCache(self._columns_bytes),
+            after_forward=self._publish_files,
+            trim_floor=self._trim_floor,
+            is_distant=self._is_distant,
         )
-        """What the ledgers share."""
-        self._lock = threading.Lock()
+
+    @property
+    def misc(self) -> MiscClock:
+        """What names the objects of all collections."""
+        return self.runtime.misc
+
+    @property
+    def files(self) -> FilesKeeper:
+        """What writes the readable files of all collections."""
+        with self._lock:
+            if self._files is None:
+                from wormdb.files.keeper import FilesKeeper
+
+                self._files = FilesKeeper(
+                    self.store,
+                    self._pool,
+                    self._clock,
+                    self._chance,
+                    seconds=self._settings.files_seconds,
+                    bucket=self._bucket,
+                )
+            return self._files
+
+    @property
+    def foreign(self) -> ForeignCollections:
+        """What is known of the collections that other programs may keep."""
+        with self._lock:
+            if self._foreign is None:
+                from wormdb.files.foreign.collections import ForeignCollections
+
+                self._foreign = ForeignCollections(self.store, self._pool, self._clock, self._settings)
+            return self._foreign
+
+    def _publish_files(self, ledger: Ledger, number: LogNumber) -> None:
+        self.files.publish(ledger, number)
+
+    def _trim_floor(self, prefix: str) -> LogNumber | None:
+        return self.files.trimmed_floor(prefix)
 
     def of(self, prefix: str) -> Ledger:
         """The ledger of the collection in this folder. No requests; raises ClosedError."""
@@ -183,11 +231,15 @@ class Ledgers:
 
     def site(self, prefix: str) -> StoredCollection:
         """A collection for checks that look at every object of it, past every cache."""
+        from wormdb.maintenance.collection import StoredCollection
+
         store = self.store.inner if isinstance(self.store, CachedStore) else self.store
         return StoredCollection(prefix, self.runtime.on(store))
 
     def gc(self, prefix: str, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> GcResult:
         """Remove garbage from a collection. Costs and raises as `collect`."""
+        from wormdb.maintenance.gc.collect import RetentionRules, collect
+
         self.lifetime.check()
         settings = self._settings
         rules = RetentionRules(log_retention_ms=settings.log_retention_ms, job_expiry_ms=settings.job_expiry_ms)
@@ -195,6 +247,8 @@ class Ledgers:
 
     def plans_of(self, prefix: str) -> PlanCache:
         """The plans that are remembered for a collection."""
+        from wormdb.query.planner.cache import PlanCache
+
         with self._lock:
             return self._plans.setdefault(prefix, PlanCache())
 
@@ -204,7 +258,9 @@ class Ledgers:
 
     def before_first_write(self) -> None:
         """Refuse a store that does not honour conditions; asked once in a process. Raises UnsupportedStoreError."""
-        ensure_conditions(self.store, self.runtime.chance)
+        from wormdb.storage.conditions import ensure_conditions
+
+        ensure_conditions(self.store, self._chance)
 
     def close(self) -> None:
         """Let readable files show what was written here, then give back threads and connections.
@@ -216,8 +272,8 @@ class Ledgers:
                 for ledger in self.opened().values():
                     ledger.finish()
         if self.lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
-            if self._background is not None:
-                self._background.close()
+            if self._runtime is not None and self._runtime.background is not None:
+                self._runtime.background.close()
             self._pool.close()
         self.store.close()
 

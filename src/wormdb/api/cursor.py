@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from wormdb.api.access import reads
+from wormdb.api.calls import reads
 from wormdb.api.options import check_query, refuse_token, seal, unseal
 from wormdb.api.read import QueryRun, open_state
 from wormdb.bql.parse import parse_filter
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from wormdb.api.access import Access, CallKind
+    from wormdb.api.access import Access
+    from wormdb.api.calls import CallKind
     from wormdb.api.options import WrittenFilter
     from wormdb.bql.projection import Projection
     from wormdb.query.execute.answer import Hit

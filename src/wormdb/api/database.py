@@ -7,33 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from wormdb.api.access import Access, limited, reads, works
-from wormdb.api.collection import Collection
+from wormdb.api.author import Author
+from wormdb.api.calls import limited, reads, works
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of
-from wormdb.api.document import Author, ClassCodec, PlainCodec
-from wormdb.api.files import FilesPlacement, ReadableFiles
-from wormdb.api.schema import (
-    PUBLISHED_SCHEMA,
-    Evolution,
-    ModelConversions,
-    ModelPlan,
-    PublishedSchema,
-    SchemaPlan,
-    read_schema,
-)
-from wormdb.api.status import status_of
-from wormdb.api.write import Writer
-from wormdb.engine.commit.resolve import landed
+from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
-from wormdb.files.contents.names import bytes_max
-from wormdb.files.foreign.collections import ForeignCollections
-from wormdb.files.verify import repair_all, verify_all
-from wormdb.schema.difference import SchemaDifference, compare_models
-from wormdb.schema.identity import check_outer
-from wormdb.schema.problems import did_you_mean
 from wormdb.settings import Settings
 from wormdb.storage.bounds import BoundedStore
-from wormdb.storage.conditions import remove_probes
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
@@ -46,24 +26,30 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from wormdb.api.access import CallKind
+    from wormdb.api.access import Access
     from wormdb.api.adopt import AdoptOptions
-    from wormdb.api.document import Codec, Document
+    from wormdb.api.calls import CallKind
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import ClassCodec, Codec, Document
+    from wormdb.api.files import FilesPlacement, ReadableFiles
+    from wormdb.api.schema import Evolution, ModelConversions, ModelPlan, PublishedSchema, SchemaPlan
     from wormdb.api.status import CollectionStatus
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt.adopt import Adoption
+    from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.audit.report import Repair, Verification
     from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
+    from wormdb.schema.difference import SchemaDifference
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.meter import MeteredRequest, Usage
     from wormdb.storage.pool import Pool
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.deadline import within
 
-__all__ = ["PUBLISHED_SCHEMA", "Database", "connect"]
+__all__ = ["Database", "connect"]
 
 T = TypeVar("T")
 
@@ -90,7 +76,7 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     check_options(url, settings, hook)
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
-    loaded = None if schema is None else read_schema(schema)
+    loaded = None if schema is None else _read_schema(schema)
     store = (
         BoundedStore(url, bytes_max)
         if isinstance(url, Store)
@@ -106,6 +92,12 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
             database.close()
             raise
     return database
+
+
+def _read_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
+    from wormdb.api.schema import read_schema
+
+    return read_schema(given)
 
 
 @dataclass(slots=True)
@@ -136,12 +128,10 @@ class Database:
         self._chance = chance
         self._pool = pool
         self._ledgers = Ledgers(metered, pool, settings=settings, clock=clock, chance=chance)
-        self._store, self._files, self._lifetime = self._ledgers.store, self._ledgers.files, self._ledgers.lifetime
+        self._store, self._lifetime = self._ledgers.store, self._ledgers.lifetime
         self._declared = _SchemaHolder(schema)
         self._by = Author.of(actor)
-        self._foreign = ForeignCollections(self._store, pool, clock, settings)
         self._definitions: dict[type[Any], Model] = {}
-        self._placement = FilesPlacement(self._store, lambda: self._declared.schema, self._ledgers.before_first_write)
         self._is_owner = True
 
     def as_actor(self, actor: str, metadata: Mapping[str, Any] | None = None) -> Database:
@@ -169,6 +159,8 @@ class Database:
 
     def __getitem__(self, name: str) -> Collection[Document]:
         """A collection without a schema, at folder `name`."""
+        from wormdb.api.document import PlainCodec
+
         return self._collection(folder_of(name), name, None, PlainCodec())
 
     @overload
@@ -182,6 +174,9 @@ class Database:
         model of its own. 1 GET if the published schema has to be read, for a class at its first use.
         Raises NotFoundError for an unknown model.
         """
+        from wormdb.api.document import ClassCodec, PlainCodec
+        from wormdb.schema.identity import check_outer
+
         if isinstance(model, str):
             definition = self._model(model)
             prefix = definition.path.collection_prefix(check_outer(definition, outer))
@@ -195,7 +190,7 @@ class Database:
     def schema(self) -> Schema | None:
         """The schema given to `connect`, or the published one (1 GET); None if there is neither."""
         if self._declared.schema is None:
-            self._declared.schema = PublishedSchema(self._store).read()
+            self._declared.schema = self._published.read()
         return self._declared.schema
 
     @reads
@@ -205,6 +200,8 @@ class Database:
         A published model that the schema leaves out counts as removed; its documents stay. Models with
         outer parts in their path have many collections, which are checked when they are opened.
         """
+        from wormdb.schema.difference import SchemaDifference, compare_models
+
         changes: dict[str, tuple[SchemaDifference, ...]] = {}
         for name, model, ledger in self._fixed_ledgers():
             stored = ledger.view().definition.model
@@ -228,6 +225,9 @@ class Database:
         2 GETs a model, and 1 for each page of a long list of blocks. Raises InvalidRequestError for a version that is
         frozen, and for a mapping that cannot be used.
         """
+        from wormdb.api.schema import ModelConversions, ModelPlan, SchemaPlan
+        from wormdb.schema.difference import SchemaDifference
+
         plans = [plan for _, _, plan in self._evolutions(ModelConversions(mappings or {}, migrate or {}))]
         gone = [
             ModelPlan(name, (SchemaDifference(f"models.{name}", "removed", model.to_json(), None),), 0, 0)
@@ -252,6 +252,10 @@ class Database:
         Raises InvalidRequestError for a version that is frozen, listing the duplicates that a new unique index finds,
         and the documents that cannot come to the new version; models before it stay changed.
         """
+        from wormdb.api.schema import ModelConversions
+        from wormdb.engine.commit.resolve import landed
+        from wormdb.schema.difference import SchemaDifference
+
         changes: dict[str, tuple[SchemaDifference, ...]] = {}
         committed = None
         for name, evolution, plan in list(self._evolutions(ModelConversions(mappings or {}, migrate or {}))):
@@ -263,7 +267,7 @@ class Database:
             for name, model in self._left_out().items():
                 changes[name] = (SchemaDifference(f"models.{name}", "removed", model.to_json(), None),)
             if self._declared.schema is not None and not self._has_older():
-                PublishedSchema(self._store).put(self._declared.schema)
+                self._published.put(self._declared.schema)
         return changes
 
     def _has_older(self) -> bool:
@@ -275,6 +279,8 @@ class Database:
 
     def _evolutions(self, ways: ModelConversions) -> Iterator[tuple[str, Evolution, ModelPlan]]:
         """The models that change, and what does."""
+        from wormdb.api.schema import Evolution
+
         fixed = {name: (model, ledger) for name, model, ledger in self._fixed_ledgers()}
         ways.check(list(fixed))
         for name, (model, ledger) in fixed.items():
@@ -296,12 +302,16 @@ class Database:
         if schema is None:
             raise InvalidRequestError("schema", reason="none was given", fix="connect(…, schema=…)")
         for name, model in schema.models.items():
-            if not model.path.outer and not self._foreign.has(prefix := model.path.collection_prefix({}), model):
+            if model.path.outer:
+                continue
+            prefix = model.path.collection_prefix({})
+            foreign = self._foreign(prefix, model)
+            if foreign is None or not foreign.is_foreign():
                 yield name, model, self._ledger(prefix)
 
     def _left_out(self) -> dict[str, Model]:
         try:
-            published = PublishedSchema(self._store).read()
+            published = self._published.read()
         except SchemaError:  # a schema that cannot be read is replaced by applying this one
             return {}
         known = {} if published is None else published.models
@@ -332,12 +342,16 @@ class Database:
         2 GETs for each and 1 for each log entry that was not brought forward, if it is not kept; 1 GET if the published
         schema has to be read.
         """
+        from wormdb.api.status import status_of
+
         return [status_of(self._ledgers.fresh(prefix)) for prefix in self._prefixes(names)]
 
     @property
     def files(self) -> ReadableFiles:
         """The readable files of collections: how far they are, on, off, reconciled. No requests."""
-        return ReadableFiles(self._prefixes, self._site, self._ledger, self._files, self._placement, self._by)
+        from wormdb.api.files import ReadableFiles
+
+        return ReadableFiles(self._prefixes, self._site, self._ledger, self._ledgers.files, self._placement, self._by)
 
     @works
     def verify(
@@ -353,6 +367,8 @@ class Database:
         for each and 1 LIST for each 1,000 objects more. With `unreferenced` also 1 LIST for each 1,000 objects, for
         those that nothing names. `told` hears of each object that is looked at.
         """
+        from wormdb.files.verify import verify_all
+
         prefixes = self._prefixes(names)
         return [verify_all(self._site(prefix), unreferenced=unreferenced, told=told) for prefix in prefixes]
 
@@ -374,6 +390,8 @@ class Database:
         """
         found = [self._ledgers.gc(prefix, dry_run=dry_run, told=told) for prefix in self._prefixes(names)]
         if names is None and not dry_run:
+            from wormdb.storage.conditions import remove_probes
+
             remove_probes(self._store)
         return found
 
@@ -390,11 +408,13 @@ class Database:
         Costs as `verify`, before and after, and what is written. Raises InvalidRequestError listing the documents that
         would be lost, unless `accept_loss` is set, and CorruptionError if a root is damaged and the log is not whole.
         """
+        from wormdb.files.verify import repair_all
+
         prefixes = self._prefixes(names)
         self._ledgers.before_first_write()
         done = []
         for prefix in prefixes:
-            done.append(repair_all(self._site(prefix), self._files, accept_loss=accept_loss, told=told))
+            done.append(repair_all(self._site(prefix), self._ledgers.files, accept_loss=accept_loss, told=told))
             self._ledger(prefix).forget()
         return done
 
@@ -419,7 +439,7 @@ class Database:
         adopting = AdoptionRequest.of(self._model(model), self.schema, options)
         done = adopting.run(self._ledger(adopting.collection), self._ledgers.runtime, self._by, self.files.sync)
         self._declared.schema = self._declared.schema if done.number is None else adopting.schema
-        self._foreign.forget(adopting.collection)
+        self._ledgers.foreign.forget(adopting.collection)
         return done
 
     def cost(self) -> Usage:
@@ -455,6 +475,8 @@ class Database:
                 fix="connect(…, schema=…), or use db[name] for a collection without a schema",
             )
         if name not in schema.models:
+            from wormdb.schema.problems import did_you_mean
+
             raise NotFoundError(f"Unknown model: {name}", fix=did_you_mean(name, schema.models))
         return schema.models[name]
 
@@ -469,11 +491,16 @@ class Database:
     def _collection(
         self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any] | None = None
     ) -> Collection[T]:
+        from wormdb.api.collection import Collection
+
         return Collection(self._access(prefix, name, model, codec, outer or {}))
 
     def _access(
         self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any]
     ) -> Access[T]:
+        from wormdb.api.access import Access
+        from wormdb.api.write import Writer
+
         writer = Writer(
             name,
             model,
@@ -487,20 +514,40 @@ class Database:
             self._ledger(prefix),
             writer,
             self._ledgers.plans_of(prefix),
-            home=_Home(self._files, self._publish, partial(self._access_of, outer=outer), self._ledgers, self._metered),
+            home=_Home(self._publish, partial(self._access_of, outer=outer), self._ledgers, self._metered),
             settings=self._settings,
             clock=self._clock,
             chance=self._chance,
             author=self._by,
-            readonly=self._foreign.of(prefix, model),
+            readonly=self._foreign(prefix, model),
         )
 
     def _access_of(self, name: str, outer: Mapping[str, Any]) -> Access[Document]:
         """The collection that refs to a model lead to: the outer parts of its path are those of who refers to it."""
+        from wormdb.api.document import PlainCodec
+        from wormdb.schema.identity import check_outer
+
         definition = self._model(name)
         shared = {part.name: outer[part.name] for part in definition.path.outer if part.name in outer}
         prefix = definition.path.collection_prefix(check_outer(definition, shared))
         return self._access(prefix, name, definition, PlainCodec(), shared)
+
+    @property
+    def _published(self) -> PublishedSchema:
+        from wormdb.api.schema import PublishedSchema
+
+        return PublishedSchema(self._store)
+
+    def _foreign(self, prefix: str, model: Model | None) -> ForeignCollection | None:
+        """The files of a collection, if its model is only read: perhaps another program keeps them."""
+        is_read = model is not None and model.mode == "readonly"
+        return self._ledgers.foreign.of(prefix, model) if is_read else None
+
+    @property
+    def _placement(self) -> FilesPlacement:
+        from wormdb.api.files import FilesPlacement
+
+        return FilesPlacement(self._store, lambda: self._declared.schema, self._ledgers.before_first_write)
 
     def _ledger(self, prefix: str) -> Ledger:
         return self._ledgers.of(prefix)
@@ -510,18 +557,21 @@ class Database:
 
     def _publish(self) -> None:
         if self._declared.schema is not None:
-            PublishedSchema(self._store).add(self._declared.schema)
+            self._published.add(self._declared.schema)
 
 
 @dataclass(frozen=True, slots=True)
 class _Home:
     """A database as one of its collections sees it."""
 
-    files: FilesKeeper
     publish: Callable[[], None]
     access_of: Callable[[str], Access[Any]]
     ledgers: Ledgers
     metered: MeteredStore
+
+    @property
+    def files(self) -> FilesKeeper:
+        return self.ledgers.files
 
     def usage(self) -> Usage:
         return self.metered.mark()

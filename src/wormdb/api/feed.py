@@ -15,10 +15,11 @@ from wormdb.system.types import LogNumber, Misc
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from wormdb.api.access import Access
     from wormdb.engine.log.entries import LogRecord
     from wormdb.format.entry import LoggedBatch, LoggedChange
 
-__all__ = ["Change", "Resume", "changes_of", "parse_resume"]
+__all__ = ["Change", "Resume", "changes_of", "parse_resume", "watch"]
 
 DIGEST_BYTES: Final = 8
 """Of the hash of an entry, in a mark: enough to tell one log from another."""
@@ -44,6 +45,25 @@ class Change:
     misc: Misc
     resume: str
     """Give this to `watch(after=…)` to go on behind this change, even in the middle of a batch."""
+
+
+def watch(access: Access[Any], after: int | str, *, follow: bool, poll_seconds: float) -> Iterator[Change]:
+    """The changes of a collection after a log number or a mark. Costs and raises as `Collection.watch` says."""
+    begin = parse_resume(after)
+    if not poll_seconds >= 0:
+        raise InvalidRequestError(f"watch(poll_seconds={poll_seconds!r})", reason="it must be 0 or more")
+    return _follow(begin, access, poll_seconds if follow else None)
+
+
+def _follow(begin: Resume, access: Access[Any], poll_seconds: float | None) -> Iterator[Change]:
+    feed, skip = access.log.feed(begin.number, begin.digest), begin.skip
+    while True:
+        for record in feed.poll():
+            yield from changes_of(record, feed.changes(record), skip)
+            skip = 0
+        if poll_seconds is None:
+            return
+        access.clock.sleep(poll_seconds)
 
 
 def changes_of(

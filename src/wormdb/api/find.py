@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
-from wormdb.api.access import reads
-from wormdb.api.history import CollectionHistory
+from wormdb.api.calls import reads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.api.access import Access
     from wormdb.api.cursor import Cursor
+    from wormdb.api.history import CollectionHistory
     from wormdb.api.options import FindOneOptions, FindOptions, Moment, WrittenFilter, WrittenSelect
     from wormdb.api.query import Query
     from wormdb.api.read import Aggregator
@@ -47,6 +47,12 @@ class QueryMethods(Generic[T]):
         Only a model in mode readonly can be of files; of that it costs 2 GETs at the first call.
         """
         return "log" if self._access.files is None else "files"
+
+    @property
+    def _recall(self) -> CollectionHistory[T]:
+        from wormdb.api.history import CollectionHistory
+
+        return CollectionHistory(self._access)
 
     # --- rows ---
 
@@ -205,7 +211,7 @@ class QueryMethods(Generic[T]):
     def count(self, filter: WrittenFilter = None, *, as_of: Moment = None, timeout: float | None = None) -> int:
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
         if filter is None and self._access.files is None:
-            return self._access.view().count if as_of is None else CollectionHistory(self._access).count(as_of)
+            return self._access.view().count if as_of is None else self._recall.count(as_of)
         return self._results(filter, {"as_of": as_of}).count()
 
     @reads

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
-from wormdb.api.access import commits
+from wormdb.api.calls import commits
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.document import Author
+    from wormdb.api.author import Author
     from wormdb.api.update import DeleteResult, Look, Updater, UpdateResult
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.view import StoredVersion

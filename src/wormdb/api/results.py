@@ -8,8 +8,8 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from wormdb.api.access import reads
 from wormdb.api.arrow import default_columns, join_columns, load_package
+from wormdb.api.calls import reads
 from wormdb.api.document import with_id
 from wormdb.api.options import page_token
 from wormdb.api.read import QueryRun, open_state
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from wormdb.api.access import Access, CallKind
+    from wormdb.api.access import Access
+    from wormdb.api.calls import CallKind
     from wormdb.api.options import CheckedQuery
     from wormdb.api.read import AnyState
     from wormdb.bql.projection import Part, Projection

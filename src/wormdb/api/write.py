@@ -44,7 +44,8 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wormdb.api.document import Author, Codec
+    from wormdb.api.author import Author
+    from wormdb.api.document import Codec
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View

@@ -13,21 +13,11 @@ from typing import TYPE_CHECKING
 from wormdb.engine.blocks.cache import ColumnCache
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.blocks.write import BlockWriter
-from wormdb.engine.bulk.stage import Stager
-from wormdb.engine.commit.blobs import Blobs
 from wormdb.engine.commit.commit import CommitId, CommitResult, Committer
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.operations import Pending
-from wormdb.engine.commit.pinned import PinnedView, pin, unpin
-from wormdb.engine.commit.resolve import Resolver
 from wormdb.engine.commit.turns import GroupCommit, WriterTurns
-from wormdb.engine.feed import Feed, FeedParts
-from wormdb.engine.forward.build import Builder
-from wormdb.engine.forward.forward import DEFAULT_SIZES, Forwarder, Sizes
 from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Advance, Background, ForwardMode, Keeper, TailLimits
-from wormdb.engine.forward.rewrite import Rewriter
-from wormdb.engine.history.read import History
 from wormdb.engine.index.read import read_index
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.clock import MiscClock
@@ -36,7 +26,7 @@ from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.peers import Services
 from wormdb.engine.log.root import Place, Register
-from wormdb.engine.state.trim import Trimmer
+from wormdb.engine.state.projection import DEFAULT_SIZES, Sizes
 from wormdb.engine.state.view import EmptyBase
 from wormdb.errors import SnapshotTooOldError, WormError
 from wormdb.settings import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
@@ -46,9 +36,17 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wormdb.engine.blocks.write import BlockWriter
+    from wormdb.engine.commit.blobs import Blobs
     from wormdb.engine.commit.head import Ahead
     from wormdb.engine.commit.operations import Guard
+    from wormdb.engine.commit.pinned import PinnedView
     from wormdb.engine.commit.resolve import Fate
+    from wormdb.engine.feed import Feed, FeedParts
+    from wormdb.engine.forward.build import Builder
+    from wormdb.engine.forward.forward import Forwarder
+    from wormdb.engine.forward.rewrite import Rewriter
+    from wormdb.engine.history.read import History
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.log.root import RootState
     from wormdb.engine.state.view import Base, StoredVersion, View
@@ -122,7 +120,11 @@ class Runtime:
 
 
 class Ledger:
-    """One collection. Thread-safe."""
+    """One collection. Thread-safe.
+
+    What reads and plain commits do without (forwarding, bulk jobs, blobs, history) is made by the call that needs it,
+    and imported then: most processes never wait for it.
+    """
 
     def __init__(self, collection: str, runtime: Runtime) -> None:
         """`collection` is its folder, ending with /. Nothing is read yet."""
@@ -141,9 +143,8 @@ class Ledger:
         self._load = _Loader(store, pool, paths, self.trees, self.shelf)
         pace = WriterTurns(clock, chance)
         self._head = Head(self._log, self._register, runtime.misc, self._load, pace.told)
-        forwarder = Forwarder(self._register, self._writer, runtime.sizes, self.shelf, self.trees, self._past)
         self._advance = Advance(
-            self._head, self._register, forwarder, interval_ms=runtime.limits.interval_ms, clock=clock
+            self._head, self._register, self._forwarder, interval_ms=runtime.limits.interval_ms, clock=clock
         )
         self._committer = Committer(
             self._log,
@@ -156,22 +157,13 @@ class Ledger:
             settle_attached=self._advance.run,
         )
         self._group = GroupCommit(self._committer.commit, clock, self._committer.fate_of, self._committer.withdraw)
-        self._builder = Builder(
-            self._register,
-            self._writer,
-            pool,
-            commit=self._commit_events,
-            view=self.view,
-            forward=self._advance.run,
-            shelf=self.trees,
-        )
         after = runtime.after_forward
         self._keeper = Keeper(
             self._head,
             self._register,
             self._advance,
             self._builder,
-            Rewriter(self._register, self._writer, self.shelf, runtime.sizes.block_target),
+            self._rewriter,
             limits=runtime.limits,
             clock=clock,
             chance=chance,
@@ -179,15 +171,46 @@ class Ledger:
             background=runtime.background,
             services=runtime.services,
         )
-        self.blobs = Blobs(collection, store, paths, pool, self.trees, self.view)
-        """Its blobs, and the check that documents refer to no other."""
-        self._trimmer = Trimmer(self._log, self._register, runtime.misc, chance)
-        self._resolver = Resolver(self._log, self._register, runtime.misc, chance)
+        self._blobs: Blobs | None = None
         self._is_tried = False
         """Whether the store was tried before a write of this ledger."""
         self._refreshed: float | None = None
         self._undisturbed = LogNumber(0)
         """The number at which this process last saw that no other writes."""
+
+    def _forwarder(self) -> Forwarder:
+        from wormdb.engine.forward.forward import Forwarder
+
+        return Forwarder(self._register, self._writer, self._runtime.sizes, self.shelf, self.trees, self._past)
+
+    def _builder(self) -> Builder:
+        from wormdb.engine.forward.build import Builder
+
+        return Builder(
+            self._register,
+            self._writer,
+            self._runtime.pool,
+            commit=self._commit_events,
+            view=self.view,
+            forward=self._advance.run,
+            shelf=self.trees,
+        )
+
+    def _rewriter(self) -> Rewriter:
+        from wormdb.engine.forward.rewrite import Rewriter
+
+        return Rewriter(self._register, self._writer, self.shelf, self._runtime.sizes.block_target)
+
+    @property
+    def blobs(self) -> Blobs:
+        """Its blobs, and the check that documents refer to no other."""
+        if self._blobs is None:
+            from wormdb.engine.commit.blobs import Blobs
+
+            runtime, paths = self._runtime, EnginePaths.of_collection(self.collection)
+            # Two threads may each make one: what one of them then does not know of, it looks at again.
+            self._blobs = Blobs(self.collection, runtime.store, paths, runtime.pool, self.trees, self.view)
+        return self._blobs
 
     def view(self, *, staleness_ms: float = 0, keys: Sequence[bytes] = ()) -> View:
         """The state now, as a value that does not move. 1 GET if nothing is new; the first call 2.
@@ -274,14 +297,20 @@ class Ledger:
 
     def pin(self, view: View) -> PinnedView:
         """The state of a view of this collection as a value that can be sent to another process. No requests."""
+        from wormdb.engine.commit.pinned import pin
+
         return pin(view, self.collection)
 
     def unpin(self, pinned: PinnedView) -> View:
         """The view that was pinned, here or elsewhere, whatever was committed since. Costs as `unpin`."""
+        from wormdb.engine.commit.pinned import unpin
+
         return unpin(pinned, self._load, self._log, self._register)
 
     def history(self, view: View) -> History:
         """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
+        from wormdb.engine.history.read import History
+
         return History(view, past=self._past, data=self.shelf)
 
     def index(self, view: View, index: Index) -> IndexReader | None:
@@ -312,8 +341,11 @@ class Ledger:
             deadline = Deadline(self._runtime.clock, seconds, "commit_seconds", "steps", is_patient=True)
         with within(deadline):
             self._before_write()
-            pending = self.blobs.guarded(pending)
+            if pending.may_refer_to_blobs:
+                pending = self.blobs.guarded(pending)
             if pending.is_plain and pending.bytes_about >= 2 * self._runtime.stage_bytes:
+                from wormdb.engine.bulk.stage import Stager
+
                 deadline.become_work()
                 return Stager(self, partial(self.commit, seconds=seconds)).run(pending)
             return self._commit(pending, self._runtime.clock.monotonic() + deadline.left)
@@ -357,6 +389,8 @@ class Ledger:
 
     def block_writer(self, columns: Sequence[ColumnSpec]) -> BlockWriter:
         """Writes blocks of documents that have these columns. Raises ClosedError."""
+        from wormdb.engine.blocks.write import BlockWriter
+
         return BlockWriter(self.shelf, self.writer, self.block_target, columns)
 
     def entries(self, after: LogNumber, through: LogNumber) -> list[Entry] | None:
@@ -389,19 +423,26 @@ class Ledger:
 
     def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:
         """What became of a commit whose outcome was unknown. 2 GETs; see `wormdb.engine.commit.resolve`."""
+        from wormdb.engine.commit.resolve import Resolver
+
         self._runtime.check()
         commit = CommitId.parse(commit_id)
         if settle:
             self._before_write()
-        return self._resolver.resolve(commit, settle=settle)
+        resolver = Resolver(self._log, self._register, self._runtime.misc, self._runtime.chance)
+        return resolver.resolve(commit, settle=settle)
 
     def feed(self, after: LogNumber, digest: bytes = b"") -> Feed:
         """The log after the entry of a number, whose hash begins with `digest`, entry by entry. No requests yet."""
+        from wormdb.engine.feed import Feed
+
         past = _FeedPast(self._load, lambda: self.history(self.view()))
         return Feed(self._log, self._register, after, past, digest)
 
     def feed_parts(self) -> FeedParts:
         """The log by numbers and places, to be shared among processes. No requests yet."""
+        from wormdb.engine.feed import FeedParts
+
         return FeedParts(self._log, self._register, self.shelf, lambda: self.history(self.view()))
 
     def trim(self, retention_ms: int) -> int:
@@ -409,9 +450,12 @@ class Ledger:
 
         2 GETs, 1 LIST, up to 1 PUT and 1 DELETE for each 1,000.
         """
+        from wormdb.engine.state.trim import Trimmer
+
         self._runtime.check()
         self._before_write()
-        return self._trimmer.run(retention_ms, self._runtime.trim_floor(self.collection))
+        trimmer = Trimmer(self._log, self._register, self._runtime.misc, self._runtime.chance)
+        return trimmer.run(retention_ms, self._runtime.trim_floor(self.collection))
 
     def finish(self) -> None:
         """Write the readable files of what was committed here; before this process closes. Costs as `forward`."""

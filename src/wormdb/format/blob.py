@@ -19,7 +19,16 @@ from wormdb.settings import BLOB_BYTES_MAX, BLOB_TYPE_CHARS_MAX, INT_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BLOB_FIELD", "BlobKey", "BlobReference", "blob_keys_in", "blob_keys_of", "is_content_type", "reference_of"]
+__all__ = [
+    "BLOB_FIELD",
+    "BlobKey",
+    "BlobReference",
+    "blob_keys_in",
+    "blob_keys_of",
+    "is_content_type",
+    "may_refer",
+    "reference_of",
+]
 
 BLOB_FIELD: Final = "_blob"
 _MARK: Final = b'"_blob"'
@@ -126,9 +135,14 @@ def is_content_type(text: object) -> bool:
     return isinstance(text, str) and len(text) <= BLOB_TYPE_CHARS_MAX and _TYPE.fullmatch(text) is not None
 
 
+def may_refer(document: bytes | None) -> bool:
+    """Whether a stored document may refer to blobs; False is certain. No requests."""
+    return document is not None and _MARK in document
+
+
 def blob_keys_in(document: bytes | None) -> frozenset[BlobKey]:
     """The blobs that a stored document refers to, at any depth. No requests."""
-    if document is None or _MARK not in document:
+    if document is None or not may_refer(document):
         return frozenset()
     found = (BlobKey.parse(match[1].decode()) for match in _STORED.finditer(document))
     return frozenset(key for key in found if key is not None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import wormdb
 from tests.files.adopt.bucket import iso, plain
 from wormdb.api.database import Database
-from wormdb.files.contents.names import bytes_max
+from wormdb.engine.log.paths import bytes_max
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions

@@ -41,7 +41,7 @@ def faults_in(world: World, schema: Schema = SCHEMA) -> dict[str, str]:
 
 def synced(world: World, schema: Schema = SCHEMA) -> FilesSyncResult:
     process = Process.on(world, schema, seed=10)
-    return sync_files(site_of(process, world), process.database._files)
+    return sync_files(site_of(process, world), process.database._ledgers.files)
 
 
 def filled(schema: Schema = SCHEMA) -> World:
@@ -321,7 +321,7 @@ def test_what_was_never_kept() -> None:
     process.customers.insert({"id": "a"})
     assert examine_files(site_of(process, world)).faults == []
     with pytest.raises(InvalidRequestError, match="never kept"):
-        sync_files(site_of(process, world), process.database._files)
+        sync_files(site_of(process, world), process.database._ledgers.files)
     status = status_of(site_of(process, world), counted=True)
     assert (status.enabled, status.oplog, status.lag_entries, status.files) == (False, None, 0, None)
 

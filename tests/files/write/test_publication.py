@@ -91,7 +91,7 @@ def test_the_log_waits_for_the_files() -> None:
     schema, world = schema_of(), World()
     process = Process.on(world, schema)
     some(process)
-    through = process.database._files.trimmed_floor("org/customers/")
+    through = process.database._ledgers.files.trimmed_floor("org/customers/")
     process.customers.save({"id": "a", "name": "later"})
     process.bring()
     world.manual.advance(7200)

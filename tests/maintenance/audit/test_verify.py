@@ -117,7 +117,7 @@ def test_indexes_on_their_way_are_sound() -> None:
     ledger._advance.run()
     assert root_of(world).index("byPad").state == "waiting"  # type: ignore[union-attr]  # it is there
     assert verify(site_on(world)).findings == ()
-    builder = replace(ledger._builder, chunk_entries=10)
+    builder = replace(ledger._builder(), chunk_entries=10)
     build = _Build(builder, "byPad")
     build._begin(ledger.view().definition.indexes.known["byPad"])
     build._advance(ledger.view().definition.indexes.known["byPad"])

@@ -10,6 +10,7 @@ import msgspec
 
 from wormdb.errors import ConflictError
 from wormdb.format import json
+from wormdb.format.blob import may_refer
 from wormdb.format.event import JobAttached, SchemaChanged
 
 if TYPE_CHECKING:
@@ -206,6 +207,11 @@ class Pending:
             isinstance(event, JobAttached) or (isinstance(event, SchemaChanged) and event.mapping is not None)
             for event in self.events
         )
+
+    @property
+    def may_refer_to_blobs(self) -> bool:
+        """Whether a document of it may refer to blobs; False is certain."""
+        return any(may_refer(each.document) for each in self.operations if not isinstance(each, Remove | Purge))
 
     @property
     def bytes_about(self) -> int:

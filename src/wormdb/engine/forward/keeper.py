@@ -12,8 +12,6 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.engine.forward.rewrite import has_old
-from wormdb.engine.history.fold import is_full
 from wormdb.errors import SnapshotTooOldError, UnavailableError, WormError
 from wormdb.settings import (
     CLOSE_SECONDS,
@@ -77,9 +75,12 @@ class Advance:
     """Brings the root to the newest entry, in one thread at a time. Thread-safe."""
 
     def __init__(
-        self, head: Head, register: Register, forwarder: Forwarder, *, interval_ms: float, clock: Clock
+        self, head: Head, register: Register, forwarder: Callable[[], Forwarder], *, interval_ms: float, clock: Clock
     ) -> None:
-        """Nothing is read or written yet; a swap of the root each `interval_ms` is what it keeps to."""
+        """Nothing is read or written yet; a swap of the root each `interval_ms` is what it keeps to.
+
+        `forwarder` is made, and imported, when there is something to bring forward.
+        """
         self._head = head
         self._register = register
         self._forwarder = forwarder
@@ -91,6 +92,8 @@ class Advance:
 
     def run(self) -> LogNumber:
         """Bring the whole log into the projections; through which number. Costs as `Keeper.forward`."""
+        from wormdb.engine.history.fold import is_full
+
         with self._turn:
             for _ in range(ATTEMPTS_MAX):
                 self._head.refresh()
@@ -105,12 +108,12 @@ class Advance:
                     continue
                 if not stages:
                     if current.root is not None and is_full(current.root):
-                        current = self._forwarder.shrink(current, self._head.view())
+                        current = self._forwarder().shrink(current, self._head.view())
                     self._head.rebase(current)
                     return number
                 self._await_interval()
                 try:
-                    state = self._forwarder.run(current, stages)
+                    state = self._forwarder().run(current, stages)
                 except SnapshotTooOldError as error:
                     self._head.renew(0 if current.root is None else current.root.revision, error)
                     continue
@@ -157,8 +160,8 @@ class Keeper:
         head: Head,
         register: Register,
         advance: Advance,
-        builder: Builder,
-        rewriter: Rewriter,
+        builder: Callable[[], Builder],
+        rewriter: Callable[[], Rewriter],
         *,
         limits: TailLimits,
         clock: Clock,
@@ -207,7 +210,7 @@ class Keeper:
     def _forward(self) -> LogNumber:
         if self._head.opened and not self._is_over(self._limits.entries_max, self._limits.bytes_max):
             # The root that follows knows of the build then. A full log takes no entry before it.
-            self._builder.begin(self._head.view())
+            self._builder().begin(self._head.view())
         number = self._advance.run()
         if self._wants_work:
             # Not under the lock of `_advance`: a build commits, and a commit may have to wait for that lock.
@@ -224,9 +227,9 @@ class Keeper:
             if not self._building.attempt():
                 return
             if self._wants_build:
-                self._builder.run()
+                self._builder().run()
             if self._wants_rewrite:
-                self._head.rebase(self._rewriter.run())
+                self._head.rebase(self._rewriter().run())
         finally:
             self._building.release_to(depth)
 
@@ -283,7 +286,11 @@ class Keeper:
     def _wants_rewrite(self) -> bool:
         """Whether the root that is known has blocks of older versions."""
         place = self._head.view().place
-        return place is not None and bool(place.root.versions) and has_old(place.root)
+        if place is None or not place.root.versions:
+            return False
+        from wormdb.engine.forward.rewrite import has_old
+
+        return has_old(place.root)
 
     @property
     def _keeps_files(self) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.settings import (
     ENTRY_BYTES_MAX,
+    FILE_BYTES_MAX,
     HEARTBEAT_BYTES_MAX,
     MIB,
     NODE_BYTES_MAX,
@@ -22,11 +23,23 @@ from wormdb.settings import (
 if TYPE_CHECKING:
     from wormdb.system.types import LogNumber
 
-__all__ = ["ENGINE_FOLDER", "NODES_FOLDER", "EnginePaths", "engine_bytes_max", "is_immutable", "node_key"]
+__all__ = [
+    "ENGINE_FOLDER",
+    "INDEX_FILES",
+    "MANIFEST_FILES",
+    "NODES_FOLDER",
+    "EnginePaths",
+    "bytes_max",
+    "is_immutable",
+    "node_key",
+]
 
 ENGINE_FOLDER = ".worm.db/"
 NODES_FOLDER = ".worm.nodes/"
 """Of a whole database: the heartbeats of services."""
+MANIFEST_FILES = ".worm.manifest"
+INDEX_FILES = ".worm.index/"
+"""How the readable files of tables begin behind the collection's folder: they tell of all its documents."""
 NUMBER_DIGITS = 20
 # By how a key goes on behind the engine's folder, and how it ends. The rest are blocks, blobs, and what jobs say.
 _SIZES: Final = (
@@ -129,7 +142,19 @@ def node_key(node: int) -> str:
     return f"{NODES_FOLDER}{node}"
 
 
-def engine_bytes_max(key: str) -> int | None:
+def bytes_max(key: str) -> int:
+    """How many bytes an object of a database has at most, whichever it is, by its key alone. No requests.
+
+    What is none of the engine's is a readable file: of a document, or of a table of all documents.
+    """
+    found = _engine_bytes_max(key)
+    if found is not None:
+        return found
+    is_table = f"/{MANIFEST_FILES}" in f"/{key}" or f"/{INDEX_FILES}" in f"/{key}"
+    return OBJECT_BYTES_MAX if is_table else FILE_BYTES_MAX
+
+
+def _engine_bytes_max(key: str) -> int | None:
     """How many bytes an object of the engine has at most, as it is stored; None for a key of another object.
 
     The limits of formats are of what is packed; what cannot be packed grows a little.

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wormdb.engine.log.paths import engine_bytes_max
+from wormdb.engine.log.paths import INDEX_FILES, MANIFEST_FILES
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.contents.values import normalize_number
 from wormdb.format.segment import decode_segment, encode_segment
 from wormdb.schema.path import SINGLETON_ID
-from wormdb.settings import FILE_BYTES_MAX, OBJECT_BYTES_MAX, SEGMENT_BYTES_MAX
+from wormdb.settings import SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,6 @@ __all__ = [
     "FileKind",
     "FileNames",
     "Placement",
-    "bytes_max",
     "id_of",
     "id_text",
     "index_key",
@@ -162,8 +161,6 @@ _System = Literal["oplog", "snapshots", "trash"]
 _FOLDERS: Final[Mapping[_System, str]] = {"oplog": ".oplog/", "snapshots": ".snapshots/", "trash": ".worm.trash/"}
 _TOMBSTONE: Final = ".worm.tombstone"
 _SENTINEL: Final = ".worm"
-_MANIFEST: Final = ".worm.manifest"
-_INDEX: Final = ".worm.index/"
 _SEQ: Final = re.compile(r"([0-9]{4}|[1-9][0-9]{4,})\.json", re.ASCII)
 _MOMENT: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)\.json", re.ASCII)
 
@@ -189,17 +186,6 @@ def id_of(text: str) -> Any:
     return identity
 
 
-def bytes_max(key: str) -> int:
-    """How many bytes an object of a database has at most, whichever it is, by its key alone. No requests.
-
-    What is none of the engine's is a file of a document, or a table of all documents.
-    """
-    found = engine_bytes_max(key)
-    if found is not None:
-        return found
-    return OBJECT_BYTES_MAX if f"/{_MANIFEST}" in f"/{key}" or f"/{_INDEX}" in f"/{key}" else FILE_BYTES_MAX
-
-
 def snapshot_name(ts: datetime) -> str:
     """The name of a snapshot taken at `ts`: `2026-02-24T12:00:00.000000Z.json`. Names sort as times do."""
     assert ts.utcoffset() is not None, "a time must have a zone"
@@ -221,8 +207,8 @@ class FileNames:
         self.collection = collection
         self.placement = placement
         self.file_name = file_name or model.path.file_name
-        self.manifest = f"{collection}{_MANIFEST}{_JSON}"
-        self.manifest_meta = f"{collection}{_MANIFEST}/{META}"
+        self.manifest = f"{collection}{MANIFEST_FILES}{_JSON}"
+        self.manifest_meta = f"{collection}{MANIFEST_FILES}/{META}"
         self.sentinel = f"{collection}{_SENTINEL}"
         self.roots = self._roots()
         self._others: tuple[FileNames, ...] | None = None
@@ -272,22 +258,22 @@ class FileNames:
 
     def manifest_partition(self, number: int) -> str:
         """One of the files of a manifest that is in several."""
-        return f"{self.collection}{_MANIFEST}/partition-{number}{_JSON}"
+        return f"{self.collection}{MANIFEST_FILES}/partition-{number}{_JSON}"
 
     def index(self, fields: Sequence[str]) -> str:
         """The file of an index: named by its field, or by its fields joined by +.
 
         Raises LimitExceededError if that is too long for a name.
         """
-        return f"{self.collection}{_INDEX}{index_name(fields)}{_JSON}"
+        return f"{self.collection}{INDEX_FILES}{index_name(fields)}{_JSON}"
 
     def index_meta(self, fields: Sequence[str]) -> str:
         """What names the files of an index that is in several. Raises as `index`."""
-        return f"{self.collection}{_INDEX}{index_name(fields)}/{META}"
+        return f"{self.collection}{INDEX_FILES}{index_name(fields)}/{META}"
 
     def index_partition(self, fields: Sequence[str], number: int) -> str:
         """One of the files of an index that is in several. Raises as `index`."""
-        return f"{self.collection}{_INDEX}{index_name(fields)}/partition-{number}{_JSON}"
+        return f"{self.collection}{INDEX_FILES}{index_name(fields)}/partition-{number}{_JSON}"
 
     # --- what a key means ---
 
@@ -302,10 +288,10 @@ class FileNames:
             return None
         if rest == _SENTINEL:
             return FileKey("sentinel")
-        if rest.startswith(_MANIFEST):
-            return manifest_key(rest[len(_MANIFEST) :])
-        if rest.startswith(_INDEX):
-            return index_key(rest[len(_INDEX) :])
+        if rest.startswith(MANIFEST_FILES):
+            return manifest_key(rest[len(MANIFEST_FILES) :])
+        if rest.startswith(INDEX_FILES):
+            return index_key(rest[len(INDEX_FILES) :])
         return self._in_collection(rest)
 
     @property

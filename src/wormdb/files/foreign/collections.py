@@ -51,11 +51,3 @@ class ForeignCollections:
             found = self._found.get(prefix)
         if found is not None:
             found.forget()
-
-    def has(self, prefix: str, model: Model) -> bool:
-        """Whether another program keeps a collection, which then gets no log.
-
-        For a model that is only read 2 GETs at the first call.
-        """
-        found = self.of(prefix, model)
-        return found is not None and found.is_foreign()
