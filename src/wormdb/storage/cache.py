@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from wormdb.storage.store import Precondition, Probe, PutResult, UploadSource
 
@@ -140,9 +139,9 @@ class CachedStore(WrappedStore):
         held = self._find(key, None)
         if held is not None:
             return held
-        with self._filling() as keep:
-            found = self._inner.get(key)
-            keep(None, found)
+        changes = self._changes
+        found = self._inner.get(key)
+        self._fill(changes, None, found)
         return found
 
     def get_range(self, key: str, span: ByteRange) -> bytes:
@@ -158,19 +157,19 @@ class CachedStore(WrappedStore):
         held = {span: found.body for span in set(spans) if (found := self._find(key, span)) is not None}
         missing = [span for span in dict.fromkeys(spans) if span not in held]
         if missing:
-            with self._filling() as keep:
-                for span, body in zip(missing, self._inner.get_ranges(key, missing), strict=True):
-                    held[span] = body
-                    keep(span, StoredObject(key, body, _NO_VERSION))
+            changes = self._changes
+            for span, body in zip(missing, self._inner.get_ranges(key, missing), strict=True):
+                held[span] = body
+                self._fill(changes, span, StoredObject(key, body, _NO_VERSION))
         return tuple(held[span] for span in spans)
 
     def probe(self, key: str) -> Probe:
         """The object or None, from the store, because its time is wanted; what is found is kept. 1 GET."""
         self._lifetime.check()
-        with self._filling() as keep:
-            probe = self._inner.probe(key)
-            if probe.found is not None and self._immutable(key):
-                keep(None, probe.found)
+        changes = self._changes
+        probe = self._inner.probe(key)
+        if probe.found is not None and self._immutable(key):
+            self._fill(changes, None, probe.found)
         return probe
 
     def put(
@@ -225,20 +224,14 @@ class CachedStore(WrappedStore):
             self._misses += held is None
         return held
 
-    @contextmanager
-    def _filling(self) -> Iterator[Callable[[ByteRange | None, StoredObject], None]]:
-        """Keep what is read inside, unless something was written or deleted meanwhile."""
-        changes = self._changes
-
-        def keep(span: ByteRange | None, stored: StoredObject) -> None:
-            # A time belongs to the answer it came with, not to a later one from the cache.
-            timeless = replace(stored, time=None)
-            if self._keep(changes, span, timeless) and self._disk is not None:
-                self._disk.keep(span, timeless)
-                if self._changes != changes:
-                    self._disk.forget(stored.key)  # written behind the back of a forget
-
-        yield keep
+    def _fill(self, changes: int, span: ByteRange | None, stored: StoredObject) -> None:
+        """Keep what was read, unless something was written or deleted since the `changes` noted before."""
+        # A time belongs to the answer it came with, not to a later one from the cache.
+        timeless = replace(stored, time=None)
+        if self._keep(changes, span, timeless) and self._disk is not None:
+            self._disk.keep(span, timeless)
+            if self._changes != changes:
+                self._disk.forget(stored.key)  # written behind the back of a forget
 
     def _keep(self, changes: int, span: ByteRange | None, stored: StoredObject) -> bool:
         with self._lock:

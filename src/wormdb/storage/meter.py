@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count as counter
@@ -19,6 +18,8 @@ from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
 
     from wormdb.storage.store import (
         ByteRange,
@@ -322,33 +323,30 @@ class MeteredStore(WrappedStore):
         with self._timed(RequestKind.DELETE, keys[0] if keys else "", -(-len(keys) // DELETE_MANY_KEYS)):
             self._inner.delete_many(keys)
 
-    @contextmanager
-    def _timed(self, kind: RequestKind, key: str, count: int = 1) -> Iterator[_OpenRequest]:
+    def _timed(self, kind: RequestKind, key: str, count: int = 1) -> _OpenRequest:
         self._lifetime.check()
-        call = _OpenRequest(kind, key, count)
-        begin = self._clock.monotonic()
-        number = next(self._number)
-        self._waiting[number] = begin
-        try:
-            yield call
-        except (InvalidRequestError, ClosedError):
-            raise
-        except BaseException as error:
+        return _OpenRequest(self, kind, key, count)
+
+    def begin(self) -> tuple[int, float]:
+        """Note that a request is on its way: its number here, and when it began."""
+        number, now = next(self._number), self._clock.monotonic()
+        self._waiting[number] = now
+        return number, now
+
+    def end(self, call: _OpenRequest, error: BaseException | None) -> None:
+        """Note how a request ended; one that was refused before anything was sent does not count."""
+        self._waiting.pop(call.number, None)
+        if isinstance(error, InvalidRequestError | ClosedError):
+            return
+        now = self._clock.monotonic()
+        if not isinstance(error, UnavailableError | OutcomeUnknownError):
+            self._answered, self._unanswered = now, None
+        elif self._unanswered is None:
+            self._unanswered = call.begun
+        if error is not None:
             # What fails, fails at its first request as far as we can tell.
             call.count = min(call.count, 1)
-            self._hear(begin, is_answer=not isinstance(error, UnavailableError | OutcomeUnknownError))
-            self._record(call, self._clock.monotonic() - begin, type(error).__name__)
-            raise
-        finally:
-            self._waiting.pop(number, None)
-        self._hear(begin, is_answer=True)
-        self._record(call, self._clock.monotonic() - begin, "")
-
-    def _hear(self, begin: float, *, is_answer: bool) -> None:
-        if is_answer:
-            self._answered, self._unanswered = self._clock.monotonic(), None
-        elif self._unanswered is None:
-            self._unanswered = begin
+        self._record(call, now - call.begun, "" if error is None else type(error).__name__)
 
     def _record(self, call: _OpenRequest, seconds: float, error: str) -> None:
         with self._lock:
@@ -384,10 +382,20 @@ class MeteredStore(WrappedStore):
         )
 
 
-@dataclass(slots=True)
 class _OpenRequest:
-    kind: RequestKind
-    key: str
-    count: int
-    bytes_up: int = 0
-    bytes_down: int = 0
+    """A request from its beginning to its end, as a block; what is known of it is filled in on the way."""
+
+    __slots__ = ("begun", "bytes_down", "bytes_up", "count", "key", "kind", "number", "store")
+
+    def __init__(self, store: MeteredStore, kind: RequestKind, key: str, count: int) -> None:
+        self.store, self.kind, self.key, self.count = store, kind, key, count
+        self.bytes_up = self.bytes_down = 0
+
+    def __enter__(self) -> Self:
+        self.number, self.begun = self.store.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.store.end(self, error)

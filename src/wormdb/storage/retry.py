@@ -36,6 +36,10 @@ __all__ = ["RetryBudget", "RetryingStore"]
 
 T = TypeVar("T")
 
+_Kinds = tuple[type[UnavailableError | OutcomeUnknownError], ...]
+_READS: _Kinds = (UnavailableError,)
+_WRITES: _Kinds = (UnavailableError, OutcomeUnknownError)
+
 DELAY_SECONDS_FIRST = 0.05
 PATIENT_SECONDS_MAX = 1.0
 """Between two tries of a call that goes on until its deadline: it should notice soon that the store is back."""
@@ -102,23 +106,23 @@ class RetryingStore(WrappedStore):
 
     def get(self, key: str) -> StoredObject:
         """The whole object. 1 GET an attempt."""
-        return self._repeat(lambda: self._inner.get(key))
+        return self._repeat(self._inner.get, key)
 
     def get_range(self, key: str, span: ByteRange) -> bytes:
         """The bytes of `span` that exist. 1 GET an attempt."""
-        return self._repeat(lambda: self._inner.get_range(key, span))
+        return self._repeat(self._inner.get_range, key, span)
 
     def get_ranges(self, key: str, spans: Sequence[ByteRange]) -> tuple[bytes, ...]:
         """Several ranges; a retry asks for all of them again."""
-        return self._repeat(lambda: self._inner.get_ranges(key, spans))
+        return self._repeat(self._inner.get_ranges, key, spans)
 
     def probe(self, key: str) -> Probe:
         """The object or None; the time is that of the answer which came. 1 GET an attempt."""
-        return self._repeat(lambda: self._inner.probe(key))
+        return self._repeat(self._inner.probe, key)
 
     def head(self, key: str) -> ObjectInfo:
         """Size, time and version. 1 HEAD an attempt."""
-        return self._repeat(lambda: self._inner.head(key))
+        return self._repeat(self._inner.head, key)
 
     def list(
         self, prefix: str = "", *, after: str | None = None, delimiter: Literal["/"] | None = None
@@ -129,15 +133,13 @@ class RetryingStore(WrappedStore):
         attempt = 1
         while True:
             try:
-                with self._bounded() as deadline:
-                    page = self._answered(partial(next, pages, None), deadline)
+                page = self._repeat(next, pages, None, kinds=())
             except UnavailableError:
                 if not self._pause(attempt):
                     raise
                 attempt += 1
                 pages = self._inner.list(prefix, after=seen, delimiter=delimiter)
                 continue
-            self._budget.succeed()
             if page is None:
                 return
             attempt = 1
@@ -153,68 +155,52 @@ class RetryingStore(WrappedStore):
         A lost attempt that lands late writes these bytes once more, perhaps over a later
         write: use `Always` where the last writer may win in any order.
         """
-
-        def write() -> PutResult:
-            return self._inner.put(key, body, precondition, content_type=content_type)
-
-        if not isinstance(precondition, Always | None):
-            with self._bounded() as deadline:
-                return self._answered(write, deadline)
-        return self._repeat(write, (UnavailableError, OutcomeUnknownError))
+        write = partial(self._inner.put, key, body, precondition, content_type=content_type)
+        return self._repeat(write, kinds=_WRITES if isinstance(precondition, Always | None) else ())
 
     def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
         """Write; repeated from the beginning, also after a lost answer."""
-        self._repeat(
-            lambda: self._inner.upload(key, source, content_type=content_type), (UnavailableError, OutcomeUnknownError)
-        )
+        self._repeat(partial(self._inner.upload, key, source, content_type=content_type), kinds=_WRITES)
 
     def delete(self, key: str) -> None:
         """Remove the object if it is there. 1 DELETE an attempt."""
-        self._repeat(lambda: self._inner.delete(key))
+        self._repeat(self._inner.delete, key)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Remove many objects; a retry asks for all of them again."""
-        self._repeat(lambda: self._inner.delete_many(keys))
+        self._repeat(self._inner.delete_many, keys)
 
-    def _repeat(
-        self,
-        call: Callable[[], T],
-        kinds: tuple[type[UnavailableError | OutcomeUnknownError], ...] = (UnavailableError,),
-    ) -> T:
-        attempt = 0
-        with self._bounded() as deadline:
-            while True:
-                attempt += 1
-                try:
-                    result = self._answered(call, deadline)
-                except kinds:
-                    if not self._pause(attempt):
-                        raise
-                    continue
-                self._budget.succeed()
-                return result
-
-    @staticmethod
-    def _answered(call: Callable[[], T], deadline: Deadline | None) -> T:
-        """What a request brings; that the store answered, also with a refusal, is told to the call."""
-        try:
-            result = call()
-        except (UnavailableError, OutcomeUnknownError):
-            raise
-        except WormError:
-            if deadline is not None:
-                deadline.answered()
-            raise
-        if deadline is not None:
-            deadline.answered()
-        return result
-
-    def _bounded(self) -> within:
-        """The call that this thread works for; outside of one, a call of its own."""
+    def _repeat(self, call: Callable[..., T], *arguments: object, kinds: _Kinds = _READS) -> T:
+        """What `call` brings, tried again after errors of these kinds. Outside of any call it is one of its own."""
         deadline = current()
         if deadline is None and self._seconds is not None:
-            deadline = Deadline(self._clock, self._seconds, "read_seconds")
-        return within(deadline)
+            with within(Deadline(self._clock, self._seconds, "read_seconds")) as deadline:
+                return self._persist(call, arguments, kinds, deadline)
+        return self._persist(call, arguments, kinds, deadline)
+
+    def _persist(
+        self, call: Callable[..., T], arguments: tuple[object, ...], kinds: _Kinds, deadline: Deadline | None
+    ) -> T:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                result = call(*arguments)
+            except kinds:
+                if not self._pause(attempt):
+                    raise
+                continue
+            except _WRITES:
+                raise
+            except WormError:
+                # The store answered, if only with a refusal.
+                if deadline is not None:
+                    deadline.answered()
+                raise
+            if deadline is not None:
+                deadline.answered()
+            self._budget.succeed()
+            return result
 
     def _pause(self, attempt: int) -> bool:
         """Wait before the attempt after `attempt`; False if there shall be none.

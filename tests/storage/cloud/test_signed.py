@@ -5,12 +5,18 @@ from __future__ import annotations
 import base64
 import gc
 import hashlib
+import json
+import sys
 import warnings
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
+import obstore
 import pytest
 
-from tests.http_script import DATE_MS, Drop, Reply, ScriptedServer, Stall, scripted_server
+from tests.http_script import DATE_MS, Asked, Drop, Reply, ScriptedServer, Stall, scripted_server
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -26,13 +32,16 @@ from wormdb.settings import REQUEST_SECONDS
 from wormdb.storage.cloud import wire
 from wormdb.storage.cloud.signed import store_time
 from wormdb.storage.cloud.store import CloudStore
-from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition
+from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch, Precondition
 from wormdb.storage.url import StoreUrl
 from wormdb.system.clock import ManualClock, SystemClock
 from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
+
+    from obstore.store import S3Store
 
     from wormdb.storage.store import Store
     from wormdb.system.clock import Clock
@@ -294,7 +303,7 @@ def test_a_store_that_nobody_closed_leaves_no_open_connection(script: ScriptedSe
     store.put("key", b"body", ABSENT)
     assert store._signed is not None
     assert store._signed._wire is not None
-    ((connection, _),) = store._signed._wire._idle
+    ((connection, _, _),) = store._signed._wire._idle
     if in_a_circle:
         store.itself = store  # type: ignore[attr-defined] # as the collector meets what a cursor holds
     with warnings.catch_warnings(record=True) as said:
@@ -312,7 +321,7 @@ def test_a_connection_the_server_closed_is_not_used(script: ScriptedServer) -> N
         store.put("key", b"body", ABSENT)
         assert store._signed is not None
         assert store._signed._wire is not None
-        ((connection, since),) = store._signed._wire._idle
+        ((connection, _, since),) = store._signed._wire._idle
         connection.shutdown(2)
         store.put("key", b"body", ABSENT)
     assert since == 0
@@ -373,3 +382,147 @@ def test_an_answer_without_a_date_has_no_time(script: ScriptedServer) -> None:
     script.answer(Reply(200, headers={"ETag": '"v"', "Date": ""}))
     with s3_at(script.endpoint) as store:
         assert store.put("key", b"body", ABSENT).time is None
+
+
+# --- signatures that are used again ---
+
+
+def query_of(asked: Asked) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(asked.path).query))
+
+
+def test_a_get_that_is_asked_again_is_signed_once_a_minute(
+    script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signatures: list[tuple[str, str]] = []
+    sign = obstore.sign
+
+    def counted(client: S3Store, method: Any, key: str, expires_in: timedelta) -> str:
+        signatures.append((method, key))
+        return sign(client, method, key, expires_in)
+
+    monkeypatch.setattr(obstore, "sign", counted)
+    script.answer(Reply(404, xml("NoSuchKey")))
+    clock = ManualClock()
+    with s3_at(script.endpoint, clock) as store, s3_at(script.endpoint, clock) as other:
+        for _ in range(5):
+            store.probe("key")
+        assert signatures == [("GET", "key")]
+        store.probe("another")
+        clock.advance(59)
+        store.probe("key")
+        assert len(signatures) == 2
+        clock.advance(1)
+        store.probe("key")
+        assert signatures[2:] == [("GET", "key")]
+        clock.jump(-10)  # what was signed later than now is not believed to be of the last minute
+        store.probe("key")
+        assert len(signatures) == 4
+        other.probe("key")  # two stores share nothing
+        assert len(signatures) == 5
+        for _ in range(2):
+            put_error(store, OLD)
+        assert signatures[5:] == [("PUT", "key")] * 2
+
+
+def test_a_probe_makes_few_calls(script: ScriptedServer) -> None:
+    """Of Python functions, which are what its processor time goes to: signing and reading line by line took 82."""
+    script.answer(Reply(404, xml("NoSuchKey")))
+    calls: list[str] = []
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls.append(frame.f_code.co_qualname)
+
+    with s3_at(script.endpoint, SystemClock()) as store:
+        store.probe("key")
+        sys.setprofile(count)
+        try:
+            store.probe("key")
+        finally:
+            sys.setprofile(None)
+    assert len(calls) <= 43, calls
+
+
+def test_ranges_share_the_signature_of_their_key(script: ScriptedServer) -> None:
+    part = Reply(206, b"ab", {"ETag": '"v"', "Content-Range": "bytes 0-1/9"})
+    script.answer(
+        part, replace(part, headers={"ETag": '"v"', "Content-Range": "bytes 4-5/9"}), Reply(404, xml("NoSuchKey"))
+    )
+    with s3_at(script.endpoint) as store:
+        assert store.get_range("key", ByteRange(0, 2)) == store.get_range("key", ByteRange(4, 2)) == b"ab"
+        assert store.probe("key").found is None
+    assert [asked.headers.get("range") for asked in script.asked] == ["bytes=0-1", "bytes=4-5", None]
+    assert len({asked.path for asked in script.asked}) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 403])
+def test_a_signature_that_is_refused_later_is_made_anew(script: ScriptedServer, status: int) -> None:
+    found, refused = Reply(200, b"entry", {"ETag": '"v"'}), Reply(status, xml("ExpiredToken"))
+    with s3_at(script.endpoint) as store:
+        script.answer(found, refused, found, refused, refused)
+        assert store.get("key") == store.get("key")
+        assert len(script.asked) == 3
+        with pytest.raises(PermissionDeniedError):
+            store.get("key")
+        assert len(script.asked) == 5
+        with pytest.raises(PermissionDeniedError):
+            store.get("key")
+        assert len(script.asked) == 6  # just signed: the refusal is about something else
+
+
+def test_credentials_that_are_renewed_are_used_after_a_minute(
+    script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{script.endpoint}/identity")
+    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/dev/null")
+    missing = Reply(404, xml("NoSuchKey"))
+    ended = "2020-01-01T00:00:00Z"  # so that the library asks for others each time that it signs
+    identities = [
+        Reply(
+            200,
+            json.dumps(
+                {"AccessKeyId": name, "SecretAccessKey": "s", "Token": f"t-{name}", "Expiration": ended}
+            ).encode(),
+        )
+        for name in ("AK1", "AK2")
+    ]
+    script.answer(identities[0], missing, missing, identities[1], missing)
+    clock = ManualClock()
+    url = StoreUrl("s3", "bucket", "pre", endpoint=script.endpoint, region="us-east-1")
+    with CloudStore(url, {}, clock=clock) as store:
+        store.probe("key")
+        store.probe("key")
+        clock.advance(60)
+        store.probe("key")
+    used = [query_of(asked) for asked in script.asked if not asked.path.startswith("/identity")]
+    assert [query["X-Amz-Credential"].partition("/")[0] for query in used] == ["AK1", "AK1", "AK2"]
+    assert [query["X-Amz-Security-Token"] for query in used] == ["t-AK1", "t-AK1", "t-AK2"]
+
+
+def test_a_signature_is_the_one_that_botocore_makes_at_that_moment(
+    script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from botocore import auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    script.answer(Reply(404, xml("NoSuchKey")))
+    with s3_at(script.endpoint) as store:
+        store.probe("a key+of/some words")
+        store.probe("a key+of/some words")
+    first, again = script.asked
+    assert first.path == again.path
+    query = query_of(first)
+    moment = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    monkeypatch.setattr(auth, "get_current_datetime", lambda: moment)
+    request = AWSRequest("GET", f"{script.endpoint}{urlsplit(first.path).path}")
+    signer = auth.S3SigV4QueryAuth(
+        Credentials("AKCANARY", CANARY), "s3", "us-east-1", expires=int(query["X-Amz-Expires"])
+    )
+    signer.add_auth(request)
+    assert dict(parse_qsl(urlsplit(request.url).query)) == query
+    # As long as a clock may be wrong, beyond the minute.
+    assert int(query["X-Amz-Expires"]) == 16 * 60

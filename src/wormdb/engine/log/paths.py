@@ -164,8 +164,10 @@ def _engine_bytes_max(key: str) -> int | None:
     _, found, rest = key.partition(ENGINE_FOLDER)
     if not found:
         return None
-    plain = next((size for begin, end, size in _SIZES if rest.startswith(begin) and rest.endswith(end)), None)
-    return OBJECT_BYTES_MAX if plain is None else plain + plain // 64 + MIB
+    for begin, end, plain in _SIZES:
+        if rest.startswith(begin) and rest.endswith(end):
+            return plain + plain // 64 + MIB
+    return OBJECT_BYTES_MAX
 
 
 def is_immutable(key: str) -> bool:

@@ -9,25 +9,31 @@ arrive: what an answer says of its length costs nothing.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from http.client import BadStatusLine, HTTPException, IncompleteRead
 from typing import TYPE_CHECKING
 
-from wormdb.settings import ANSWER_BYTES_MAX, MIB
+from wormdb.settings import ANSWER_BYTES_MAX, KIB
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import BinaryIO
+    from collections.abc import Callable, Mapping
 
-__all__ = ["Answer", "TooLongError", "read_answer", "whole_number"]
+__all__ = ["Answer", "AnswerStream", "TooLongError", "read_answer", "whole_number"]
 
-LINE_BYTES_MAX = 64 * 1024
+HEAD_BYTES_MAX = 64 * KIB
 HEADERS_MAX = 200
 INTERIM_ANSWERS_MAX = 10
 DIGITS_MAX = 18
 """Of a length: no object has 10^18 bytes, and Python takes a number of any length for one."""
-PIECE_BYTES = 4 * MIB
-"""Read at once, so that a length that is a lie takes no memory."""
+PIECE_BYTES = 256 * KIB
+"""Received at once, so that a length that is a lie takes no memory."""
+FIRST_BYTES = 16 * KIB
+"""Received at once before a length is known: most answers are shorter."""
+
+_END_OF_LINE = re.compile(rb"\n")
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
+_BLANKS = " \t\r\v\f"
 
 
 class TooLongError(HTTPException):
@@ -50,78 +56,120 @@ class Answer:
     """Whether the connection may carry another request."""
 
 
-def read_answer(stream: BinaryIO, method: str, *, object_max: int = ANSWER_BYTES_MAX) -> Answer:
+class AnswerStream:
+    """Bytes as they arrive, and those of them that were not taken yet."""
+
+    __slots__ = ("_receive", "rest")
+
+    def __init__(self, receive: Callable[[int], bytes]) -> None:
+        """`receive` brings at most so many bytes, at least one but at the end. Nothing is received yet."""
+        self._receive = receive
+        self.rest = b""
+
+    def through(self, end: re.Pattern[bytes]) -> bytes:
+        """What comes before the next `end`, which is taken too, without a carriage return; raises HTTPException."""
+        held, start = self.rest, 0
+        while (found := end.search(held, start)) is None:
+            if len(held) > HEAD_BYTES_MAX:
+                raise HTTPException("the answer has no end of its headers")
+            more = self._receive(FIRST_BYTES)
+            if not more:
+                raise IncompleteRead(b"")
+            start = max(0, len(held) - 2)  # the end may have come by half
+            held += more
+        self.rest = held[found.end() :]
+        return held[: found.start()].rstrip(b"\r")
+
+    def read(self, count: int) -> bytes:
+        """So many bytes; raises IncompleteRead if there are fewer."""
+        held = self.rest
+        if len(held) >= count:
+            self.rest = held[count:]
+            return held[:count]
+        parts = [held]
+        self.rest, count = b"", count - len(held)
+        while count:
+            part = self._receive(min(count, PIECE_BYTES))
+            if not part:
+                raise IncompleteRead(b"", count)
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    def read_to_end(self, bytes_max: int) -> bytes:
+        """All that comes, or the first `bytes_max` bytes of it."""
+        parts, size = [self.rest], len(self.rest)
+        while size < bytes_max and (part := self._receive(PIECE_BYTES)):
+            parts.append(part)
+            size += len(part)
+        whole = b"".join(parts)
+        self.rest = whole[bytes_max:]
+        return whole[:bytes_max]
+
+
+def read_answer(stream: AnswerStream, method: str, *, object_max: int = ANSWER_BYTES_MAX) -> Answer:
     """The answer to a `method` request; raises HTTPException or OSError if it does not come whole.
 
     An object that was asked for may have `object_max` bytes: raises TooLongError for more. Anything else that is said
     may have ANSWER_BYTES_MAX.
     """
     for _ in range(INTERIM_ANSWERS_MAX):
-        version, status = _read_status(stream)
-        headers = _read_headers(stream)
+        first, *lines = stream.through(_END_OF_HEAD).decode("latin-1").split("\n")
+        version, status = _status(first.rstrip("\r"))
+        headers = _headers(lines)
         if status >= 200:
             break
     else:
         raise BadStatusLine("too many interim answers")
-    may_continue = version == b"HTTP/1.1" and headers.get("connection", "").lower() != "close"
-    if method == "HEAD" or status in (204, 304):
-        return Answer(status, headers, b"", may_continue)
-    is_object = method == "GET" and status in (200, 206)
-    try:
-        body = _read_body(stream, headers, object_max if is_object else ANSWER_BYTES_MAX)
-    except TooLongError as error:
-        if is_object:
-            raise
-        raise HTTPException("the answer is too long") from error
-    if body is not None:
-        return Answer(status, headers, body, may_continue)
-    if status < 300:
-        # Such a body ends with the connection, and one that was cut ends so too.
-        raise HTTPException("the length of a success is not said")
-    return Answer(status, headers, stream.read(ANSWER_BYTES_MAX), may_continue=False)
+    may_continue = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
+    body: bytes | None = b""
+    if method != "HEAD" and status not in (204, 304):
+        is_object = method == "GET" and status in (200, 206)
+        try:
+            body = _read_body(stream, headers, object_max if is_object else ANSWER_BYTES_MAX)
+        except TooLongError as error:
+            if is_object:
+                raise
+            raise HTTPException("the answer is too long") from error
+    if body is None:
+        if status < 300:
+            # Such a body ends with the connection, and one that was cut ends so too.
+            raise HTTPException("the length of a success is not said")
+        return Answer(status, headers, stream.read_to_end(ANSWER_BYTES_MAX), may_continue=False)
+    # What comes after its end answers no request.
+    return Answer(status, headers, body, may_continue and not stream.rest)
 
 
 def whole_number(text: str) -> int:
     """A length in a header; raises HTTPException for anything but plain digits. No requests."""
-    return _number(text.encode("latin-1"), b"0123456789", 10)
+    if len(text) > DIGITS_MAX or not (text.isascii() and text.isdigit()):
+        raise HTTPException("a length is malformed")
+    return int(text)
 
 
-def _read_line(stream: BinaryIO) -> bytes:
-    line = stream.readline(LINE_BYTES_MAX)
-    if not line.endswith(b"\n"):
-        raise IncompleteRead(b"")
-    return line.rstrip(b"\r\n")
-
-
-def _read_status(stream: BinaryIO) -> tuple[bytes, int]:
-    version, _, rest = _read_line(stream).partition(b" ")
-    if version not in (b"HTTP/1.1", b"HTTP/1.0") or not rest[:3].isdigit() or rest[3:4] not in (b"", b" "):
+def _status(line: str) -> tuple[str, int]:
+    version, _, rest = line.partition(" ")
+    code = rest[:3]
+    if version not in ("HTTP/1.1", "HTTP/1.0") or not (code.isascii() and code.isdigit()) or rest[3:4] not in ("", " "):
         raise BadStatusLine("no status line")
-    return version, int(rest[:3])
+    return version, int(code)
 
 
-def _read_headers(stream: BinaryIO) -> dict[str, str]:
+def _headers(lines: list[str]) -> dict[str, str]:
+    if len(lines) > HEADERS_MAX:
+        raise HTTPException("too many headers")
     headers: dict[str, str] = {}
-    for _ in range(HEADERS_MAX):
-        line = _read_line(stream)
-        if not line:
-            return headers
-        name, colon, value = line.partition(b":")
-        if not colon or not name or name != name.strip():
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name[0] <= " " or name[-1] <= " ":
             raise HTTPException("a header is malformed")
-        known, text = name.decode("latin-1").lower(), value.strip().decode("latin-1")
+        known, text = name.lower(), value.strip(_BLANKS)
         if headers.setdefault(known, text) != text and known == "content-length":
             raise HTTPException("two lengths of one body")
-    raise HTTPException("too many headers")
+    return headers
 
 
-def _number(text: bytes, digits: bytes, base: int) -> int:
-    if not text or len(text) > DIGITS_MAX or text.strip(digits):
-        raise HTTPException("a length is malformed")
-    return int(text, base)
-
-
-def _read_body(stream: BinaryIO, headers: Mapping[str, str], bytes_max: int) -> bytes | None:
+def _read_body(stream: AnswerStream, headers: Mapping[str, str], bytes_max: int) -> bytes | None:
     """The body as the headers tell its end; None if they do not. Raises TooLongError before it takes too much."""
     if "transfer-encoding" in headers:
         if headers["transfer-encoding"].lower() != "chunked":
@@ -132,28 +180,29 @@ def _read_body(stream: BinaryIO, headers: Mapping[str, str], bytes_max: int) -> 
     size = whole_number(headers["content-length"])
     if size > bytes_max:
         raise TooLongError(size)
-    return _read_exactly(stream, size)
+    return stream.read(size)
 
 
-def _read_exactly(stream: BinaryIO, count: int) -> bytes:
-    parts = []
-    while count:
-        part = stream.read(min(count, PIECE_BYTES))
-        if not part:
-            raise IncompleteRead(b"", count)
-        parts.append(part)
-        count -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _read_chunks(stream: BinaryIO, bytes_max: int) -> bytes:
+def _read_chunks(stream: AnswerStream, bytes_max: int) -> bytes:
     parts, total = [], 0
-    while count := _number(_read_line(stream).partition(b";")[0].strip(), b"0123456789abcdefABCDEF", 16):
+    while count := _chunk_size(stream.through(_END_OF_LINE)):
         total += count
         if total > bytes_max:
             raise TooLongError(total)
-        parts.append(_read_exactly(stream, count))
-        if _read_line(stream):
+        parts.append(stream.read(count))
+        if stream.through(_END_OF_LINE):
             raise HTTPException("a chunk is longer than it says")
-    _read_headers(stream)
+    trailers: list[str] = []
+    while line := stream.through(_END_OF_LINE):
+        trailers.append(line.decode("latin-1"))
+        if len(trailers) > HEADERS_MAX:
+            break
+    _headers(trailers)
     return b"".join(parts)
+
+
+def _chunk_size(line: bytes) -> int:
+    text = line.partition(b";")[0].strip()
+    if not text or len(text) > DIGITS_MAX or text.strip(b"0123456789abcdefABCDEF"):
+        raise HTTPException("a length is malformed")
+    return int(text, 16)

@@ -5,24 +5,27 @@ from __future__ import annotations
 import configparser
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from obstore.exceptions import BaseError
+from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from wormdb.errors import InvalidRequestError
 from wormdb.settings import CONNECT_TIMEOUT_SECONDS, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
+from wormdb.storage.cloud.verdict import FaultKind, ObstoreFault, parse_fault
 from wormdb.storage.store import OCTETS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import TypeGuard
 
     from obstore.store import ClientConfig
 
     from wormdb.storage.url import StoreUrl
 
-__all__ = ["Client", "can_sign", "make_client", "profile_settings"]
+__all__ = ["Client", "can_sign", "caught", "make_client", "profile_settings"]
+
+T = TypeVar("T")
 
 Client = S3Store | GCSStore | AzureStore
 
@@ -70,6 +73,25 @@ def can_sign(client: Client, environment: Mapping[str, str]) -> TypeGuard[S3Stor
     return (bool(settings.get("account_key")) or named) and not others
 
 
+def caught(call: Callable[[], T]) -> T | ObstoreFault:
+    """What `call` of obstore returns, or its error as a value: so that its text is in no chain of errors."""
+    try:
+        return call()
+    except FileNotFoundError as error:
+        kind, text = FaultKind.MISSING, str(error)
+    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+        kind, text = FaultKind.DENIED, str(error)
+    except exceptions.AlreadyExistsError as error:
+        kind, text = FaultKind.EXISTS, str(error)
+    except exceptions.PreconditionError as error:
+        kind, text = FaultKind.PRECONDITION, str(error)
+    except exceptions.InvalidPathError as error:
+        kind, text = FaultKind.BAD_PATH, str(error)
+    except exceptions.BaseError as error:
+        kind, text = FaultKind.OTHER, str(error)
+    return parse_fault(kind, text)
+
+
 def _try_client(url: StoreUrl, settings: Mapping[str, str], request_seconds: float) -> Client | None:
     options: ClientConfig = {
         "timeout": timedelta(seconds=REQUEST_SECONDS_FACTOR * request_seconds),
@@ -95,7 +117,7 @@ def _try_client(url: StoreUrl, settings: Mapping[str, str], request_seconds: flo
                 return AzureStore(url.bucket, config=config, **common)
             case _:
                 raise AssertionError(url.scheme)
-    except (BaseError, ValueError):
+    except (exceptions.BaseError, ValueError):
         return None
 
 

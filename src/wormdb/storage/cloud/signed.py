@@ -2,8 +2,9 @@
 
 obstore hides the exact status, the headers and the store's time, which commits rest on, and takes what an answer says
 of its length; so these requests go over `wire`, one request each, never repeated and never redirected. A signed
-URL is used once, at once, and appears in no error, log or repr. Where S3 is asked to encrypt, the
-request is signed in its headers instead (`header_signature`), because S3 wants those of encryption signed.
+URL appears in no error, log or repr. That of a GET is used for a minute: the next slot of a log is asked for again and
+again, and signing took a good part of it. Where S3 wants headers of encryption, which have to be signed too, the
+request is signed in its headers instead (`sign_headers`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from base64 import b64encode
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Literal, assert_never
 
@@ -21,11 +23,21 @@ import obstore
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
 from wormdb.settings import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
 from wormdb.storage.bounds import oversized
-from wormdb.storage.cloud.answer import whole_number
+from wormdb.storage.cloud.answer import Answer, whole_number
+from wormdb.storage.cloud.clients import caught
 from wormdb.storage.cloud.encryption import AccessKey, sign_headers
 from wormdb.storage.cloud.unanswered import AbandonedCallError, give_up_in_time
-from wormdb.storage.cloud.verdict import Verdict, error_code, judge, read_error, unreached, write_error
-from wormdb.storage.cloud.wire import Exchange, NoAnswer, NotSent, TooLong, Wire
+from wormdb.storage.cloud.verdict import (
+    ObstoreFault,
+    Verdict,
+    error_code,
+    fault_on_read,
+    judge,
+    read_error,
+    unreached,
+    write_error,
+)
+from wormdb.storage.cloud.wire import Exchange, NoAnswer, NotSent, TooLong, Wire, extended
 from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, Probe, PutResult, StoredObject
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime, Version
@@ -33,7 +45,6 @@ from wormdb.system.types import StoreTime, Version
 if TYPE_CHECKING:
     from obstore.store import AzureStore, S3Store
 
-    from wormdb.storage.cloud.answer import Answer
     from wormdb.storage.cloud.encryption import Encryption
     from wormdb.storage.store import ByteRange
     from wormdb.storage.url import StoreUrl
@@ -41,8 +52,14 @@ if TYPE_CHECKING:
 
 __all__ = ["SignedRequests", "store_time"]
 
+REUSE_MS = 60_000
+"""How long a signed URL is used. Credentials that end are renewed minutes before, so none ends in that time."""
 # As far as S3 lets a client's clock be wrong for other requests; so a machine that can read can also write.
-EXPIRES_IN = timedelta(minutes=15)
+EXPIRES_IN = timedelta(minutes=15, milliseconds=REUSE_MS)
+SIGNED_MAX = 256
+"""URLs that are kept. Those that are asked for again are few."""
+_REFUSALS = (400, 401, 403)
+"""Statuses of what stores say of a signature that they do not take."""
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 _SERVER_CHARS_MAX = 60
 
@@ -72,6 +89,8 @@ class SignedRequests:
         self._clock = clock
         self._request_seconds = request_seconds
         self._wire: Wire | None = None
+        self._gets: dict[str, tuple[int, Wire, bytes]] = {}
+        """By key, when a GET was signed, where it goes and what is sent."""
         self._date: tuple[str, StoreTime | None] = ("", None)
 
     def put(self, key: str, body: bytes, precondition: Precondition, content_type: str) -> PutResult:
@@ -89,9 +108,9 @@ class SignedRequests:
             raise OutcomeUnknownError(
                 f"object {key}", reason=f"no answer came from {self._url}: {ended.reason}", key=key
             )
-        verdict, detail = self._judge("PUT", ended)
+        verdict, code = self._judge("PUT", ended)
         if verdict is not Verdict.OK:
-            raise write_error(self._url, key, precondition, verdict, detail)
+            raise write_error(self._url, key, precondition, verdict, _detail(ended, verdict, code))
         version = ended.headers.get("etag")
         if not version or ended.body:
             # No store says more than that: this may be a page of something before it.
@@ -100,17 +119,17 @@ class SignedRequests:
         return PutResult(Version(version), self._time(ended))
 
     def probe(self, key: str, bytes_max: int) -> Probe:
-        """The object or None, and the store's time. 1 GET.
+        """The object or None, and the store's time. 1 GET, and 1 more where a signature of the last minute is refused.
 
         Raises PermissionDeniedError, NotFoundError (the bucket), UnavailableError, CorruptionError if it has more than
         `bytes_max` bytes.
         """
         ended = self._get(key, {}, bytes_max)
-        verdict, detail = self._judge("GET", ended)
+        verdict, code = self._judge("GET", ended)
         if verdict is Verdict.MISSING:
             return Probe(None, self._time(ended))
         if verdict is not Verdict.OK:
-            raise read_error(self._url, key, verdict, detail)
+            raise read_error(self._url, key, verdict, _detail(ended, verdict, code))
         time = self._time(ended)
         return Probe(StoredObject(key, ended.body, self._version(key, ended), time), time)
 
@@ -120,14 +139,15 @@ class SignedRequests:
         Raises NotFoundError, PermissionDeniedError, UnavailableError.
         """
         ended = self._get(key, {"Range": f"bytes={span.start}-{span.stop - 1}"}, span.length)
-        verdict, detail = self._judge("GET", ended)
-        if verdict is Verdict.BEYOND:
-            return b""
         if ended.status == 206 and _fits(ended, span):
             return ended.body
         if ended.status in (200, 206):
-            verdict, detail = Verdict.UNKNOWN, f"status {ended.status}, which is not the range that was asked for"
-        raise read_error(self._url, key, verdict, detail)
+            detail = f"status {ended.status}, which is not the range that was asked for"
+            raise read_error(self._url, key, Verdict.UNKNOWN, detail)
+        verdict, code = self._judge("GET", ended)
+        if verdict is Verdict.BEYOND:
+            return b""
+        raise read_error(self._url, key, verdict, _detail(ended, verdict, code))
 
     def head(self, key: str) -> ObjectInfo | None:
         """Size, time and version of an object; None where a 404 does not show that the store says it. 1 HEAD.
@@ -139,14 +159,14 @@ class SignedRequests:
             raise self._unreached(key, ended)
         if isinstance(ended, NoAnswer | TooLong):
             raise self._unserved(key, ended)
-        verdict, detail = self._judge("HEAD", ended)
+        verdict, code = self._judge("HEAD", ended)
         if verdict is Verdict.STRANGER:
             # A HEAD has no body for a code. What passes for S3's own answer has S3's number on it.
             if self._url.scheme != "s3" or not ended.headers.get("x-amz-request-id"):
                 return None
             verdict = Verdict.MISSING
         if verdict is not Verdict.OK:
-            raise read_error(self._url, key, verdict, detail)
+            raise read_error(self._url, key, verdict, _detail(ended, verdict, code))
         modified = store_time(ended.headers.get("last-modified", ""))
         try:
             size = whole_number(ended.headers.get("content-length", ""))
@@ -207,30 +227,63 @@ class SignedRequests:
         object_max: int = ANSWER_BYTES_MAX,
     ) -> Exchange:
         deadline = current()
-        if deadline is not None:
-            deadline.check(f"object {key}")
+        if deadline is not None and deadline.rest <= 0:
+            raise deadline.passed(f"object {key}")
+        encryption = self._encryption
+        more = {} if encryption is None else encryption.headers if method == "PUT" else encryption.read_headers
+        if more:
+            origin, path = self._place(self._sign(method, key))
+            return self._send(method, origin, path, {**headers, **more}, body, object_max)
+        if method != "GET":
+            wire, target = self._address(method, key)
+            return wire.exchange(method, wire.head(method, target, headers, body), body, object_max=object_max)
+        return self._read(key, headers, object_max)
+
+    def _read(self, key: str, headers: dict[str, str], object_max: int) -> Exchange:
+        """What comes of a GET. If one that was signed before is refused, it is signed anew and asked again."""
+        now_ms = self._clock.now_ms()
+        held = self._gets.get(key)
+        if held is not None and 0 <= now_ms - held[0] < REUSE_MS:
+            head = extended(held[2], headers) if headers else held[2]
+            ended = held[1].exchange("GET", head, object_max=object_max)
+            if not isinstance(ended, Answer) or ended.status not in _REFUSALS:
+                return ended
+        self._gets.pop(key, None)
+        wire, target = self._address("GET", key)
+        head = wire.head("GET", target, {})
+        ended = wire.exchange("GET", extended(head, headers) if headers else head, object_max=object_max)
+        if isinstance(ended, Answer) and ended.status not in _REFUSALS:
+            if len(self._gets) >= SIGNED_MAX:
+                self._gets.clear()
+            self._gets[key] = now_ms, wire, head
+        return ended
+
+    def _address(self, method: Literal["GET", "PUT", "HEAD"], key: str) -> tuple[Wire, str]:
+        """Where a request goes, and its path and query, signed."""
         signed = self._sign(method, key)
-        origin, path = self._place(signed)
-        if self._encryption is None:
-            target = signed[len(origin) :]
-            return self._reach(origin).exchange(method, target, headers, body, object_max=object_max)
-        more = self._encryption.headers if method == "PUT" else self._encryption.read_headers
-        return self._send(method, origin, path, {**headers, **more}, body, object_max)
+        origin, _ = self._place(signed)
+        return self._reach(origin), signed[len(origin) :]
 
     def _sign(self, method: Literal["GET", "PUT", "HEAD"], key: str) -> str:
-        """A signed URL. Where no keys are known here, obstore may ask a service of the machine, which may be silent."""
-        if self._keys is not None or self._url.scheme != "s3":
+        """A signed URL; raises what it means that obstore has no credentials.
+
+        Where no keys are known here, it may ask a service of the machine for some, which may be silent.
+        """
+
+        def sign() -> str:
             return obstore.sign(self._client, method, key, EXPIRES_IN)
+
+        is_local = self._keys is not None or self._url.scheme != "s3"
+        longest = REQUEST_SECONDS_FACTOR * self._request_seconds
         try:
-            return give_up_in_time(
-                lambda: obstore.sign(self._client, method, key, EXPIRES_IN),
-                longest=REQUEST_SECONDS_FACTOR * self._request_seconds,
-                what=f"object {key}",
-            )
+            signed = caught(sign if is_local else partial(give_up_in_time, sign, longest=longest, what=f"object {key}"))
         except AbandonedCallError:
             raise UnavailableError(
                 f"credentials for {self._url}", reason="no machine identity answered in time", key=key
             ) from None
+        if isinstance(signed, ObstoreFault):
+            raise fault_on_read(self._url, key, signed)
+        return signed
 
     def _send(
         self,
@@ -245,7 +298,8 @@ class SignedRequests:
         assert self._keys is not None
         host, now_ms = origin.partition("://")[2], self._clock.now_ms()
         signed = sign_headers(self._keys, method, host, target, headers, body or b"", now_ms=now_ms)
-        return self._reach(origin).exchange(method, target, signed, body, object_max=object_max)
+        wire = self._reach(origin)
+        return wire.exchange(method, wire.head(method, target, signed, body), body, object_max=object_max)
 
     def _reach(self, origin: str) -> Wire:
         wire = self._wire
@@ -282,14 +336,9 @@ class SignedRequests:
         return headers
 
     def _judge(self, method: str, answer: Answer) -> tuple[Verdict, str]:
+        """What the store decided, and its own code for it."""
         code = answer.headers.get("x-ms-error-code") or error_code(answer.body) if answer.status >= 300 else ""
-        verdict = judge(self._url.scheme, method, answer.status, code)
-        detail = f"status {answer.status}" + (f", {code}" if code else "")
-        if verdict is Verdict.STRANGER:
-            # Not what it says: a page that quotes the request would quote its signature.
-            server = "".join(filter(str.isprintable, answer.headers.get("server", "")))[:_SERVER_CHARS_MAX]
-            detail += f" of {server}" if server else " of a server without a name"
-        return verdict, detail
+        return judge(self._url.scheme, method, answer.status, code), code
 
     def _time(self, answer: Answer) -> StoreTime | None:
         text = answer.headers.get("date", "")
@@ -306,6 +355,15 @@ def store_time(date: str) -> StoreTime | None:
         return None if moment.tzinfo is None else StoreTime(int(moment.timestamp() * 1000))
     except (ValueError, OverflowError):
         return None
+
+
+def _detail(answer: Answer, verdict: Verdict, code: str) -> str:
+    detail = f"status {answer.status}" + (f", {code}" if code else "")
+    if verdict is not Verdict.STRANGER:
+        return detail
+    # Not what it says: a page that quotes the request would quote its signature.
+    server = "".join(filter(str.isprintable, answer.headers.get("server", "")))[:_SERVER_CHARS_MAX]
+    return detail + (f" of {server}" if server else " of a server without a name")
 
 
 def _fits(answer: Answer, span: ByteRange) -> bool:

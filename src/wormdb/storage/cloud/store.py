@@ -26,7 +26,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
 
 import obstore
-from obstore import exceptions
 
 from wormdb.errors import (
     LimitExceededError,
@@ -45,19 +44,17 @@ from wormdb.settings import (
     UPLOAD_PARTS_AT_ONCE,
 )
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
-from wormdb.storage.cloud.clients import can_sign, make_client
+from wormdb.storage.cloud.clients import can_sign, caught, make_client
 from wormdb.storage.cloud.encryption import encryption_of, keys_of
 from wormdb.storage.cloud.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
 from wormdb.storage.cloud.signed import SignedRequests
 from wormdb.storage.cloud.unanswered import AbandonedCallError, give_up_in_time
 from wormdb.storage.cloud.verdict import (
     OUT_OF_TIME,
-    FaultKind,
     ObstoreFault,
     Verdict,
     fault_on_read,
     fault_on_write,
-    parse_fault,
     read_error,
     verdict_of,
 )
@@ -163,7 +160,7 @@ class CloudStore(Store):
             return b""
         signed = self._signed
         if signed is not None:
-            return self._direct(key, lambda: signed.get_range(key, span))
+            return signed.get_range(key, span)
         result = self._attempt(lambda: _ranged(self._client, key, span))
         if isinstance(result, bytes):
             return result
@@ -197,7 +194,7 @@ class CloudStore(Store):
         self._begin(key)
         signed = self._signed
         if signed is not None:
-            return self._direct(key, lambda: signed.probe(key, self._bound(key)))
+            return signed.probe(key, self._bound(key))
         result = self._attempt(lambda: obstore.get(self._client, key))
         if isinstance(result, ObstoreFault):
             if verdict_of(self._url, "GET", result) is Verdict.MISSING:
@@ -216,7 +213,7 @@ class CloudStore(Store):
         self._begin(key)
         signed = self._signed
         if signed is not None:
-            found = self._direct(key, lambda: signed.head(key))
+            found = signed.head(key)
             if found is not None:
                 return found
         else:
@@ -269,8 +266,7 @@ class CloudStore(Store):
         condition = precondition or Always()
         signed = self._signed
         if signed is not None:
-            # Faults of obstore here are about credentials: nothing was sent.
-            return self._direct(key, lambda: signed.put(key, body, condition, content_type))
+            return signed.put(key, body, condition, content_type)
         result = self._attempt(
             lambda: obstore.put(
                 self._client,
@@ -363,40 +359,15 @@ class CloudStore(Store):
             )
 
     def _attempt(self, call: Callable[[], T]) -> T | ObstoreFault:
-        """What `call` of obstore returns, or its error as a value: so that its text is in no chain of errors.
+        """What `call` of obstore returns, or its error as a value.
 
         Nothing can interrupt such a call, so it is left alone when the time of the caller is over.
         """
         longest = REQUEST_SECONDS_FACTOR * self._request_seconds
         try:
-            return self._caught(lambda: give_up_in_time(call, longest=longest, what=f"request to {self._url}"))
+            return caught(lambda: give_up_in_time(call, longest=longest, what=f"request to {self._url}"))
         except AbandonedCallError:
             return OUT_OF_TIME
-
-    @staticmethod
-    def _caught(call: Callable[[], T]) -> T | ObstoreFault:
-        try:
-            return call()
-        except FileNotFoundError as error:
-            kind, text = FaultKind.MISSING, str(error)
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            kind, text = FaultKind.DENIED, str(error)
-        except exceptions.AlreadyExistsError as error:
-            kind, text = FaultKind.EXISTS, str(error)
-        except exceptions.PreconditionError as error:
-            kind, text = FaultKind.PRECONDITION, str(error)
-        except exceptions.InvalidPathError as error:
-            kind, text = FaultKind.BAD_PATH, str(error)
-        except exceptions.BaseError as error:
-            kind, text = FaultKind.OTHER, str(error)
-        return parse_fault(kind, text)
-
-    def _direct(self, key: str, call: Callable[[], T]) -> T:
-        """What a signed request returns, which ends in time by itself; of obstore it needs only the signature."""
-        result = self._caught(call)
-        if isinstance(result, ObstoreFault):
-            raise fault_on_read(self._url, key, result)
-        return result
 
     def _read(self, key: str | None, call: Callable[[], T]) -> T:
         result = self._attempt(call)

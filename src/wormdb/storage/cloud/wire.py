@@ -9,16 +9,16 @@ request and its answer are written and read here, which takes a fraction of the 
 from __future__ import annotations
 
 import base64
-import io
 import math
 import select
 import ssl
-import threading
 import weakref
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from io import BufferedReader
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -34,7 +34,7 @@ from wormdb.settings import (
     REQUEST_SECONDS,
     REQUEST_SECONDS_FACTOR,
 )
-from wormdb.storage.cloud.answer import Answer, TooLongError, read_answer
+from wormdb.storage.cloud.answer import Answer, AnswerStream, TooLongError, read_answer
 from wormdb.storage.cloud.unanswered import AbandonedCallError, give_up_in_time
 from wormdb.system.deadline import current
 
@@ -42,11 +42,9 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from _typeshed import WriteableBuffer
-
     from wormdb.system.clock import Clock
 
-__all__ = ["Exchange", "NoAnswer", "NotSent", "Patience", "TimedReader", "TooLong", "Wire", "send_all"]
+__all__ = ["Exchange", "NoAnswer", "NotSent", "Patience", "TooLong", "Wire", "extended", "receive", "send_all"]
 
 
 # --- Send and receive over a socket with an end in sight: neither silence nor a drip of bytes holds a caller up.
@@ -84,36 +82,25 @@ class Patience:
         self._ends += count / REQUEST_BYTES_A_SECOND
 
 
-class TimedReader(io.RawIOBase):
-    """What a socket receives, as a raw stream to be buffered. Closing it leaves the socket open."""
-
-    def __init__(self, connection: socket.socket, patience: Patience) -> None:
-        """Reads raise TimeoutError when `patience` is at its end."""
-        super().__init__()
-        self._connection = connection
-        self._patience = patience
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        """As many bytes as there are, at least one but at the end."""
-        while True:
-            self._connection.settimeout(self._patience.wait_seconds())
-            try:
-                count = self._connection.recv_into(buffer)
-            except TimeoutError:
-                continue
-            self._patience.moved(count)
-            return count
+def receive(connection: socket.socket, patience: Patience, count: int) -> bytes:
+    """At most `count` bytes, at least one but at the end; raises OSError, TimeoutError when `patience` ends."""
+    while True:
+        if connection.gettimeout() != (seconds := patience.wait_seconds()):
+            connection.settimeout(seconds)
+        try:
+            data = connection.recv(count)
+        except TimeoutError:
+            continue
+        patience.moved(len(data))
+        return data
 
 
 def send_all(connection: socket.socket, data: bytes, patience: Patience) -> None:
     """Send all of `data`; raises OSError, and TimeoutError when `patience` is at its end."""
     view, sent = memoryview(data), 0
     while sent < len(view):
-        connection.settimeout(patience.wait_seconds())
+        if connection.gettimeout() != (seconds := patience.wait_seconds()):
+            connection.settimeout(seconds)
         try:
             count = connection.send(view[sent : sent + SEND_BYTES])
         except TimeoutError:
@@ -153,6 +140,9 @@ class TooLong:
         return f"an object of {self.size} bytes or more"
 
 
+_IdleConnection = tuple["socket.socket", "select.poll", float]
+"""A connection, what tells whether there is something to read on it, and since when it is idle."""
+
 Exchange = Answer | NotSent | NoAnswer | TooLong
 
 
@@ -169,37 +159,42 @@ class Wire:
         self._secure = parts.scheme == "https"
         self._host, self._port = parts.hostname, parts.port or (443 if self._secure else 80)
         self._proxy = _proxy_for(parts.scheme, self._host)
-        self._authority = parts.netloc
-        self._absolute, self._always = "", {}
+        self._absolute, self._always = "", {"Host": parts.netloc, "Accept-Encoding": "identity"}
         if self._proxy is not None and not self._secure:
-            self._absolute, self._always = origin, self._proxy[2]
+            self._absolute = origin
+            self._always |= self._proxy[2]
         self._clock = clock
         self._request_seconds = request_seconds
-        self._idle: deque[tuple[socket.socket, float]] = deque()
+        self._idle: deque[_IdleConnection] = deque()
         # Idle connections are a cache: dropping a store without closing it should give no ResourceWarning later.
         weakref.finalize(self, _close_all, self._idle).atexit = False
-        self._slots = threading.BoundedSemaphore(POOL_THREADS)
+        self._permits: SimpleQueue[None] = SimpleQueue()
+        """One for each request that may be on its way. A queue, because Python's semaphore takes ten times as long."""
+        for _ in range(POOL_THREADS):
+            self._permits.put(None)
         self._context: ssl.SSLContext | None = None
 
-    def exchange(
-        self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | None = None,
-        *,
-        object_max: int = ANSWER_BYTES_MAX,
-    ) -> Exchange:
-        """Send one request for `target` (path and query) and read the answer. 1 request, never 2.
+    def head(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
+        """What is sent before the body of a request for `target` (path and query). No requests.
 
-        `target` and `headers` must hold no control characters. An object that is asked for has at most `object_max`
-        bytes.
+        `target` and `headers` must hold no control characters.
         """
-        head = self._head(method, target, headers, body)
-        if not self._slots.acquire(timeout=self._rest(self._request_seconds)):
+        length = {} if body is None else {"Content-Length": str(len(body))}
+        start = f"{method} {self._absolute}{target} HTTP/1.1"
+        assert start.isprintable()
+        return extended(f"{start}\r\n\r\n".encode("ascii"), {**self._always, **headers, **length})
+
+    def exchange(
+        self, method: str, head: bytes, body: bytes | None = None, *, object_max: int = ANSWER_BYTES_MAX
+    ) -> Exchange:
+        """Send one request, whose `head` was made here, and read the answer. 1 request, never 2.
+
+        An object that is asked for has at most `object_max` bytes.
+        """
+        if not self._admitted():
             return NotSent(f"{POOL_THREADS} requests before it are not answered yet")
         try:
-            connection = self._take()
+            connection, poll = self._take()
             if isinstance(connection, NotSent):
                 return connection
             try:
@@ -209,12 +204,22 @@ class Wire:
                 connection.close()
                 raise
             if isinstance(ended, Answer) and ended.may_continue:
-                self._idle.append((connection, self._clock.monotonic()))
+                self._idle.append((connection, poll, self._clock.monotonic()))
             else:
                 connection.close()
             return ended
         finally:
-            self._slots.release()
+            self._permits.put(None)
+
+    def _admitted(self) -> bool:
+        try:
+            self._permits.get_nowait()
+        except Empty:
+            with suppress(Empty):
+                self._permits.get(timeout=self._rest(self._request_seconds))
+                return True
+            return False
+        return True
 
     @staticmethod
     def _rest(most: float) -> float:
@@ -225,24 +230,21 @@ class Wire:
         """Close idle connections; those in use are closed by their users."""
         _close_all(self._idle)
 
-    def _head(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-        fields = {"Host": self._authority, "Accept-Encoding": "identity", **headers, **self._always}
-        if body is not None:
-            fields["Content-Length"] = str(len(body))
-        lines = [f"{method} {self._absolute}{target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
-        assert all(line.isprintable() and line.isascii() for line in lines)
-        return ("\r\n".join(lines) + "\r\n\r\n").encode()
-
-    def _take(self) -> socket.socket | NotSent:
+    def _take(self) -> tuple[socket.socket | NotSent, select.poll]:
+        """An open connection, and what tells whether there is something to read on it."""
         while self._idle:
             try:
-                connection, since = self._idle.pop()
+                connection, poll, since = self._idle.pop()
             except IndexError:
                 break  # another thread took the last one
-            if self._clock.monotonic() - since <= IDLE_SECONDS_MAX and not _has_news(connection):
-                return connection
+            # One that is readable was closed, or holds an answer to no request.
+            if self._clock.monotonic() - since <= IDLE_SECONDS_MAX and not poll.poll(0):
+                return connection, poll
             connection.close()
-        return self._connect()
+        made, poll = self._connect(), select.poll()
+        if not isinstance(made, NotSent):
+            poll.register(made, select.POLLIN)
+        return made, poll
 
     def _connect(self) -> socket.socket | NotSent:
         seconds = min(CONNECT_TIMEOUT_SECONDS, self._request_seconds)
@@ -273,7 +275,14 @@ class Wire:
         return connection
 
 
-def _close_all(connections: deque[tuple[socket.socket, float]]) -> None:
+def extended(head: bytes, headers: Mapping[str, str]) -> bytes:
+    """The head of a request with more headers, which must hold no control characters. No requests."""
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    assert all(map(str.isprintable, lines))
+    return head[:-2] + "\r\n".join([*lines, "", ""]).encode("ascii")
+
+
+def _close_all(connections: deque[_IdleConnection]) -> None:
     while connections:
         connections.pop()[0].close()
 
@@ -289,8 +298,8 @@ def _converse(
         # have refused early and said why.
         broken = error
     try:
-        with BufferedReader(TimedReader(connection, patience)) as stream:
-            answer = read_answer(stream, method, object_max=object_max)
+        stream = AnswerStream(partial(receive, connection, patience))
+        answer = read_answer(stream, method, object_max=object_max)
     except TooLongError as error:
         return TooLong(error.size) if broken is None else NotSent(_describe(broken))
     except (OSError, HTTPException) as error:
@@ -306,13 +315,6 @@ def _send(connection: socket.socket, head: bytes, body: bytes, patience: Patienc
         return
     send_all(connection, head, patience)
     send_all(connection, body, patience)
-
-
-def _has_news(connection: socket.socket) -> bool:
-    """Whether an idle connection is readable: then it was closed, or holds an answer to no request."""
-    poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _describe(error: Exception) -> str:
