@@ -63,6 +63,7 @@ GC = ("maintenance/gc/test_collect.py", "maintenance/gc/test_mistakes.py", "main
 UNIQUE = ("engine/index/test_unique.py", "engine/index/test_build.py")
 BULK = ("engine/test_load.py", "engine/bulk/test_faults.py", "engine/bulk/test_layers.py")
 ANSWERS = ("storage/cloud/test_answer.py", "storage/cloud/test_strangers.py", "storage/cloud/test_hostile_answers.py")
+SIGNED = ("storage/cloud/test_signed.py",)
 FOLDER = ("storage/folder/test_faults.py",)
 FEED = ("engine/test_feed.py", "api/test_feed.py")
 BLOBS = ("blobs/test_blobs.py", "blobs/test_references.py", "blobs/test_bulk_blobs.py")
@@ -309,7 +310,10 @@ MUTANTS = [
     ),
     # --- retry ---
     Mutant(
-        "storage/retry.py", "if not isinstance(precondition, Always | None):", "if False:", ("storage/test_retry.py",)
+        "storage/retry.py",
+        "_WRITES if isinstance(precondition, Always | None) else ()",
+        "_WRITES",
+        ("storage/test_retry.py",),
     ),
     Mutant("storage/retry.py", "seen = max(last) if last else seen", "seen = after", ("storage/test_retry.py",)),
     Mutant("storage/retry.py", "is_paid = self._budget.take()", "is_paid = True", ("storage/test_retry.py",)),
@@ -330,13 +334,15 @@ MUTANTS = [
     # --- what answers prove ---
     Mutant("storage/cloud/wire.py", "NotSent(_describe(broken)) if answer.status < 300 else", "", ANSWERS),
     Mutant("storage/cloud/verdict.py", "404: Verdict.STRANGER,", "404: Verdict.MISSING,", ANSWERS),
-    Mutant(
-        "storage/cloud/verdict.py", "if by_code in _ONLY_WITH and", "if False and", ("storage/cloud/test_signed.py",)
-    ),
+    Mutant("storage/cloud/verdict.py", "if by_code in _ONLY_WITH and", "if False and", SIGNED),
     Mutant("storage/cloud/answer.py", "    if status < 300:", "    if False:", ANSWERS),
     Mutant("storage/cloud/answer.py", "    if size > bytes_max:", "    if False:", ANSWERS),
     Mutant("storage/cloud/answer.py", "        if total > bytes_max:", "        if False:", ANSWERS),
     Mutant("storage/cloud/answer.py", 'and known == "content-length":', "and False:", ANSWERS),
+    Mutant("storage/cloud/answer.py", "may_continue and not stream.rest", "may_continue", ANSWERS),
+    Mutant("storage/cloud/signed.py", "0 <= now_ms - held[0] < REUSE_MS", "now_ms - held[0] < REUSE_MS", SIGNED),
+    Mutant("storage/cloud/signed.py", "0 <= now_ms - held[0] < REUSE_MS", "now_ms >= held[0]", SIGNED),
+    Mutant("storage/cloud/signed.py", "or ended.status not in _REFUSALS:", "or True:", SIGNED),
     Mutant("storage/cloud/signed.py", "if not version or ended.body:", "if not version:", ANSWERS),
     Mutant(
         "storage/cloud/signed.py", "if ended.status == 206 and _fits(ended, span):", "if ended.status == 206:", ANSWERS
