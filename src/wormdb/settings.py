@@ -178,7 +178,7 @@ BULK_LAYERS_MAX: Final = 16
 forwarded, which makes one of them."""
 PURGE_MAX: Final = 10_000
 """Documents that one batch takes from the trash."""
-STAGE_BYTES: Final = 4 * MIB
+STAGE_BYTES: Final = 2 * MIB
 """Bytes of a batch from which on it is staged as blocks instead of going through the log."""
 FORWARD_INTERVAL_MS: Final = 1_000
 """A process swaps a root once in this time, but for a few swaps after a rest."""
@@ -269,7 +269,7 @@ RECORD_BYTES_MAX: Final = 2 * DOCUMENT_BYTES_MAX
 """One record of a file that is imported, as it is written there."""
 IMPORT_RECORDS: Final = 10_000
 """Up to this number of records an import is one commit; more of them are a bulk job."""
-IMPORT_BYTES: Final = 4 * MIB
+IMPORT_BYTES: Final = 2 * MIB
 """Bytes of records up to which it is."""
 IMPORT_PORTION_BYTES: Final = 8 * MIB
 """Bytes of documents that an import sorts at once."""

@@ -89,6 +89,13 @@ def test_a_plain_reader_sees_the_same_forms_in_any_spelling(value: Any) -> None:
     assert equal(value, json.parse(spaced.replace('"$', '"\\u0024')))
 
 
+@given(st.lists(values() | st.text() | st.text('ab "\\\n\x7f~')))
+def test_many_values_are_encoded_as_each_of_them_is(many: list[Any]) -> None:
+    assert json.encode_all(many) == [json.encode(value) for value in many]
+    texts = [value for value in many if type(value) is str]
+    assert json.encode_all(texts) == [json.encode(value) for value in texts]
+
+
 @given(documents())
 def test_encode_leaves_its_argument_alone(document: dict[str, Any]) -> None:
     before = normalize(document)

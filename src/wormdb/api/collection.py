@@ -320,7 +320,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
     ) -> ImportResult:
         """Save records of any number by one entry of the log, or none; `rejected` is given each that does not fit.
 
-        Up to 10,000 records of at most 4 MiB cost 1 GET, the look-up of their ids, and 1 PUT. More are a bulk job:
+        Up to 10,000 records of at most 2 MiB cost 1 GET, the look-up of their ids, and 1 PUT. More are a bulk job:
         memory does not grow with them, blocks are written and attached by one entry, and the log is brought forward
         unless the settings say manual. `rejected` hears at the end, `told` on the way. Raises InvalidRequestError for
         options, ConflictError if others write the same documents again and again, and what a commit raises.

@@ -164,7 +164,8 @@ def _changes_existing(view: View, operations: tuple[Operation, ...]) -> bool:
 def _check_deletes(model: Model | None, operations: tuple[Operation, ...], name: str) -> None:
     """Refuse deletes that were meant for a model with a trash where there is none now, or the other way round."""
     has_trash = model is not None and model.soft_delete.enabled
-    if any(isinstance(each, Remove) and (each.tombstone is not None) != has_trash for each in operations):
+    removals = [each for each in operations if type(each) is Remove]
+    if any((each.tombstone is not None) != has_trash for each in removals):
         raise ConflictError(f"collection {name}", reason="its model changed meanwhile: soft delete was switched")
 
 

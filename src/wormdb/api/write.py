@@ -257,6 +257,7 @@ class Writer(Generic[T]):
             for one, values in zip(self._sieve.run(given), given, strict=True)
         ]
         made = self._made_ids(sum(one is not None and one.id is None for one in passed))
+        encoded_ids = iter(json.encode_all([one.id for one in passed if one is not None and one.id is not None]))
         times = json.encode(self._stamped({}, self.model, is_change=False))[1:-1]
         end = b"," + times + b"}" if times else b"}"
         for document, one in zip(documents, passed, strict=True):
@@ -265,7 +266,7 @@ class Writer(Generic[T]):
                 continue
             if one.id is not None and not isinstance(document, dict):
                 inserts.instances.append((len(inserts.operations), document))
-            identity, encoded = next(made, (None, b"")) if one.id is None else (one.id, json.encode_plain(one.id))
+            identity, encoded = next(made, (None, b"")) if one.id is None else (one.id, next(encoded_ids))
             members = one.members
             if identity is not None:
                 body = b'{"_id":%b,%b%b' % (encoded, members, end) if members else b'{"_id":%b%b' % (encoded, end)
@@ -296,6 +297,8 @@ class Writer(Generic[T]):
 
     def _is_whole(self, values: dict[str, Any]) -> bool:
         """Whether what passed as it is, is an instance with nothing added."""
+        if not self.is_typed:
+            return True
         try:
             return self._codec.completed(values) is values
         except WormError:

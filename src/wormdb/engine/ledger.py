@@ -194,6 +194,7 @@ class Ledger:
             view=self.view,
             forward=self._advance.run,
             shelf=self.trees,
+            data=self.shelf,
         )
 
     def _rewriter(self) -> Rewriter:

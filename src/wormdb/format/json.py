@@ -27,11 +27,11 @@ from wormdb.format.wrappers import READERS, WRITERS, MalformedError, TooDeepErro
 from wormdb.settings import DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from wormdb.format.kinds import Document
 
-__all__ = ["decode", "decode_document", "encode", "encode_document", "encode_plain", "parse"]
+__all__ = ["decode", "decode_document", "encode", "encode_all", "encode_document", "encode_plain", "parse"]
 
 
 def _plain_type(levels: int) -> Any:
@@ -71,6 +71,15 @@ def encode(value: Any) -> bytes:
         raise _too_deep() from error
 
 
+def encode_all(values: Sequence[Any]) -> list[bytes]:
+    """`encode` of each of some values: faster than one by one where all are plain text. No requests."""
+    if set(map(type, values)) == {str}:
+        joined = "\n".join(values)
+        if len(values) == joined.count("\n") + 1 and _PLAIN_TEXT.fullmatch(joined):
+            return f'"{joined}"'.replace("\n", '"\n"').encode().split(b"\n")
+    return list(map(encode, values))
+
+
 def encode_document(document: Document) -> bytes:
     """`encode` for a whole document; LimitExceededError also over DOCUMENT_BYTES_MAX. No requests."""
     assert type(document) is dict
@@ -82,6 +91,10 @@ def encode_document(document: Document) -> bytes:
             fix="split it",
         )
     return data
+
+
+_PLAIN_TEXT: Final = re.compile(r"[\n -!#-\[\]-~]*")
+"""ASCII without signs that JSON escapes, in lines."""
 
 
 def encode_plain(value: Any) -> bytes:

@@ -67,7 +67,8 @@ def encode_keys(values: Sequence[Any]) -> list[bytes]:
     if set(map(type, values)) == {str}:
         texts = "".join(values)
         if "\0" not in texts and "\1" not in texts:
-            return [_STRING_TAG + text.encode() + _END for text in values]
+            marked = "\1".join(values).encode().replace(b"\1", _END + b"\1" + _STRING_TAG)
+            return (_STRING_TAG + marked + _END).split(b"\1")
     return [_encode(value) for value in values]
 
 

@@ -24,7 +24,7 @@ from wormdb.schema.pattern import compile_pattern
 from wormdb.settings import SEGMENT_BYTES_MAX, SEQUENCE_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from wormdb.schema.model import IdStrategy, Model
     from wormdb.schema.path import Segment
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUILT_IN_TYPES",
     "SAMPLES",
+    "are_ids",
     "check_outer",
     "format_sequence",
     "id_problem",
@@ -118,6 +119,14 @@ def id_problem(model: Model, value: Any) -> Problem | None:
     return None if model.path.id is None else _segment_problem(model, model.path.id, value, "_id")
 
 
+def are_ids(model: Model, values: Sequence[str]) -> bool:
+    """Whether texts can all be ids of documents of a model. They are of ASCII, and none is empty or too long."""
+    segment = model.path.id
+    if segment is not None and not model.files and _pattern_of(model, segment) == "":
+        return True
+    return all(id_problem(model, value) is None for value in values)
+
+
 def check_outer(model: Model, outer: Mapping[str, Any]) -> dict[str, Any]:
     """The outer values of a collection, checked against their types.
 
@@ -142,10 +151,15 @@ def _segment_problem(model: Model, segment: Segment, value: Any, path: str) -> P
         return None
     if not isinstance(value, str):
         return Problem(path, f"it is {type(value).__name__}, and the path asks for text", f"use {str(value)!r}")
-    pattern = model.dynamic_types.get(segment.type, BUILT_IN_TYPES.get(segment.type, ""))
+    pattern = _pattern_of(model, segment)
     if pattern and (len(value) > SEGMENT_BYTES_MAX or compile_pattern(pattern).fullmatch(value) is None):
         return Problem(path, f"{value[:60]!r} is not a {segment.type}", f"it has to match {pattern}")
     return None
+
+
+def _pattern_of(model: Model, segment: Segment) -> str:
+    """What a value of a segment must match; empty if any text does."""
+    return model.dynamic_types.get(segment.type, BUILT_IN_TYPES.get(segment.type, ""))
 
 
 def _cut(text: str, size: int) -> list[str]:

@@ -19,7 +19,7 @@ from wormdb.errors import WormError
 from wormdb.format import json
 from wormdb.format.values import MISSING, are_field_names, normalize
 from wormdb.format.wrappers import WRITERS
-from wormdb.schema.identity import id_problem
+from wormdb.schema.identity import are_ids
 from wormdb.schema.model import Field
 from wormdb.schema.validate import default_values, has_types, parse_datetime
 from wormdb.settings import DOCUMENT_BYTES_MAX, DOCUMENT_KEYS_MAX, ID_BYTES_MAX, INT_MAX, INT_MIN
@@ -146,7 +146,7 @@ class Sieve:
         joined = "".join(column)
         if not joined.isascii() or max(map(len, column)) > ID_BYTES_MAX:
             raise _NotPlainError
-        if self._model is not None and any(id_problem(self._model, value) is not None for value in column):
+        if self._model is not None and not are_ids(self._model, column):
             raise _NotPlainError
         return column
 

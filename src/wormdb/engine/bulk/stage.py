@@ -19,7 +19,7 @@ from wormdb.engine.commit.resolve import opening
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.state.jobs import UNNAMED
-from wormdb.engine.state.view import id_key, sequence_of
+from wormdb.engine.state.view import greatest_sequence, id_key
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
 from wormdb.format import json
@@ -213,7 +213,7 @@ def _sorted(rows: dict[bytes, Row]) -> dict[bytes, Row]:
 
 def _sequence(changes: Sequence[LoggedChange]) -> int:
     """The greatest id made of digits."""
-    return max((sequence_of(change.id) for change in changes), default=0)
+    return greatest_sequence(change.id for change in changes)
 
 
 @dataclass(frozen=True, slots=True)

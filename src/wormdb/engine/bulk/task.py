@@ -23,7 +23,7 @@ from wormdb.engine.bulk.report import ContestedValue, Digests, TaskReport, encod
 from wormdb.engine.commit.operations import Insert
 from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.log.objects import NewObject
-from wormdb.engine.state.view import check_counted, id_key, sequence_of
+from wormdb.engine.state.view import check_counted, greatest_sequence, id_key
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, PermissionDeniedError, UniqueViolationError
 from wormdb.format import json
@@ -274,7 +274,7 @@ class BulkTask:
                 if self.target.on_conflict == "ignore":
                     continue
             found[key] = _New(ids[place], insert.id, insert.document, insert.fresh)
-        self._sequence = max(self._sequence, *(sequence_of(insert.id) for insert in waiting))
+        self._sequence = max(self._sequence, greatest_sequence(insert.id for insert in waiting))
         return found
 
     def _existing(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.commit.operations import Guards, Purge, Remove, Save
@@ -24,7 +25,7 @@ from wormdb.format.key import encode_key
 from wormdb.settings import BLOB_KEYS_REMEMBERED, UPLOAD_PART_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from collections.abc import Set as AbstractSet
 
     from wormdb.engine.commit.operations import Operation, Pending
@@ -159,7 +160,7 @@ class Blobs:
         1 HEAD for each blob that this process does not know, unless its document was read with it. Raises
         NotFoundError. A batch without references is given back as it is.
         """
-        keys = frozenset(key for operation in pending.operations for key in _new_keys(operation))
+        keys = frozenset(chain.from_iterable(map(_new_keys, pending.operations)))
         if not keys:
             return pending
         self.require(keys)
@@ -222,14 +223,12 @@ def missing_blob(key: BlobKey, collection: str, reason: str = "it is not there")
     )
 
 
-def _new_keys(operation: Operation) -> Iterator[BlobKey]:
+def _new_keys(operation: Operation) -> frozenset[BlobKey]:
     """The blobs that a document refers to and, as far as its writer knows, did not before."""
-    if isinstance(operation, Remove | Purge):
-        return
-    keys = blob_keys_in(operation.document)
+    keys = blob_keys_in(None if isinstance(operation, Remove | Purge) else operation.document)
     if keys and isinstance(operation, Save) and operation.loaded is not None:
         keys -= blob_keys_in(operation.loaded.held.document)
-    yield from keys
+    return keys
 
 
 def _key_of_entry(entry: tuple[bytes, bytes]) -> BlobKey:

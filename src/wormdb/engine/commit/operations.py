@@ -216,7 +216,10 @@ class Pending:
     @property
     def bytes_about(self) -> int:
         """About how many bytes it adds to an entry: each document may need its before image too."""
-        return 200 + sum(map(_bytes_about, self.operations))
+        inserts = [len(each.document) for each in self.operations if type(each) is Insert]
+        others = () if len(inserts) == len(self.operations) else self.operations
+        more = sum(_bytes_about(each) for each in others if type(each) is not Insert)
+        return 200 + 200 * len(inserts) + 2 * sum(inserts) + more
 
 
 def _bytes_about(operation: Operation) -> int:

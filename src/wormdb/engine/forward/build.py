@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.commit.operations import Guards
+from wormdb.engine.index.advance import stored_slices
 from wormdb.engine.index.edit import SLICE_DOCUMENTS, TreeEdit, chunks, sliced
 from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, following_statistics, tree_of
 from wormdb.engine.index.unique import DuplicateSearch, check_tail, duplicate_problem, keys_of, owners_in
@@ -28,9 +30,10 @@ from wormdb.errors import ConflictError, InvalidRequestError, SnapshotTooOldErro
 from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.engine.commit.operations import Guard
+    from wormdb.engine.index.edit import ValueColumns
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Register, RootState
     from wormdb.engine.state.indexes import IndexStatus
@@ -67,6 +70,8 @@ class Builder:
     """Brings the root to the state now, without building."""
     shelf: IndexShelf | None = None
     """Keeps what of the trees is needed again."""
+    data: Shelf | None = None
+    """Keeps what of the blocks of documents is."""
     chunk_entries: int = STEP_ENTRIES_MAX
 
     def begin(self, view: View) -> None:
@@ -107,11 +112,13 @@ class _Build:
     builder: Builder
     name: str
     shelf: IndexShelf = field(init=False)
+    data: Shelf = field(init=False)
     search: DuplicateSearch = field(init=False)
 
     def __post_init__(self) -> None:
         register = self.builder.register
         self.shelf = self.builder.shelf or IndexShelf(register.store, register.paths, self.builder.pool)
+        self.data = self.builder.data or Shelf(register.store, self.builder.pool, register.paths.data)
         self.search = DuplicateSearch()
 
     def run(self) -> bool:
@@ -181,12 +188,9 @@ class _Build:
 
     def _extend(self, status: IndexStatus, current: RootState, root: Root, found: IndexRoot) -> None:
         """Add the next documents to the tree."""
-        base = RunBase(self._place(root))
-        low = b"" if found.cursor is None else found.cursor + b"\0"
-        net = (Net(key, None, held) for key, held in base.scan(low))
         try:
             most = self.builder.chunk_entries
-            chunk = next(chunks(status.index, sliced(net, min(most, SLICE_DOCUMENTS)), entries_max=most), None)
+            chunk = next(chunks(status.index, self._rest(status, root, found), entries_max=most), None)
         except InvalidRequestError as error:
             self._fail(status, str(error))
             return
@@ -208,6 +212,14 @@ class _Build:
                 statistics=following_statistics(edit, found, arrays, source=source, is_whole=False),
             ),
         )
+
+    def _rest(self, status: IndexStatus, root: Root, found: IndexRoot) -> Iterator[ValueColumns | Sequence[Net]]:
+        """The documents that are not in the tree yet."""
+        if found.cursor is None:
+            return stored_slices(status.index, self._place(root), self.data)
+        base = RunBase(self._place(root), self.data)
+        net = (Net(key, None, held) for key, held in base.scan(found.cursor + b"\0"))
+        return sliced(net, min(self.builder.chunk_entries, SLICE_DOCUMENTS))
 
     def _finish(self, status: IndexStatus, current: RootState, root: Root, found: IndexRoot) -> None:
         """Everything is in the tree: search it, add what belongs to it, and say so in the log."""

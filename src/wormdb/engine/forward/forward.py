@@ -25,7 +25,7 @@ from wormdb.engine.index.advance import project_indexes
 from wormdb.engine.log.root import Place
 from wormdb.engine.state.projection import DEFAULT_SIZES, ProjectionResult, ProjectionStep, Sizes, net_of
 from wormdb.engine.state.successor import following_root
-from wormdb.engine.state.view import sequence_of
+from wormdb.engine.state.view import greatest_sequence
 from wormdb.format.event import JobAttached
 from wormdb.format.frame import corrupt
 from wormdb.format.root import Root
@@ -79,7 +79,7 @@ def project_data(step: ProjectionStep, shelf: Shelf | None = None) -> Projection
     sample = sample.after((net.key, net.held.document) for net in step.net)
     if refill is not None and refill.sample.rows:
         sample = refill.sample
-    sequence = max([root.sequence, *(sequence_of(net.held.id) for net in step.net)])
+    sequence = max(root.sequence, greatest_sequence(net.held.id for net in step.net))
     return _outcome(step, grown, sample, sequence)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from wormdb.engine.blocks.listing import runs_of
 from wormdb.engine.blocks.memory import give_back_memory
 from wormdb.engine.blocks.runs import RunBase, Runs, held_of
 from wormdb.engine.blocks.shelf import Shelf
@@ -20,6 +21,7 @@ from wormdb.engine.index.edit import CHUNK_ENTRIES_MAX, TreeEdit, ValueColumns, 
 from wormdb.engine.index.shelf import IndexShelf, following_membership, following_statistics, is_whole, tree_of
 from wormdb.engine.index.sort import ChangeSorter
 from wormdb.engine.state.projection import Net, ProjectionResult
+from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.blockread import assemble_block, parts_for, read_columns
@@ -31,13 +33,14 @@ from wormdb.storage.store import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from wormdb.engine.log.root import Place
     from wormdb.engine.state.indexes import IndexStates, IndexStatus
     from wormdb.engine.state.projection import ProjectionStep
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.blockread import Block
 
-__all__ = ["attached_slices", "project_indexes"]
+__all__ = ["attached_slices", "project_indexes", "stored_slices"]
 
 
 # --- The indexed values of new blocks from their columns, where these tell all: no document is read then.
@@ -59,22 +62,42 @@ def attached_slices(
     Raises CorruptionError, SnapshotTooOldError.
     """
     for entry in sorted(blocks, key=lambda block: block.key_first):
-        columns = None if high is not None else _columns(index, entry, shelf)
-        if columns is None:
-            yield from _documents(entry, shelf, base, high)
-        else:
-            columns.reverse()
-            while columns:  # what was seen is let go, while the caller gathers keys of it
-                yield columns.pop()
+        columns = None if high is not None else _columns(index, entry, shelf, are_first=True)
+        yield from _documents(entry, shelf, base, high) if columns is None else _let_go(columns)
 
 
-def _columns(index: Index, entry: BlockEntry, shelf: Shelf) -> list[ValueColumns] | None:
-    """The values of a block by row group; None if its columns do not tell all."""
+def stored_slices(index: Index, place: Place, shelf: Shelf) -> Iterator[ValueColumns | Sequence[Net]]:
+    """Every document of a root as if it were new, in order of key, as an index needs them.
+
+    Costs as `attached_slices` if the root has one run of blocks; else as `RunBase.scan`.
+    """
+    runs = runs_of(place.root.blocks, place.root.block_pages)
+    if len(runs) != 1 or Upgrades.of(place.root.versions).steps:
+        yield from sliced(Net(key, None, held) for key, held in RunBase(place, shelf).scan())
+        return
+    for entry in runs[0].blocks(shelf):
+        columns = _columns(index, entry, shelf, are_first=False)
+        rows = ((key, held_of(row)) for key, row in Runs(shelf, [entry]).scan())
+        yield from sliced(Net(key, None, held) for key, held in rows) if columns is None else _let_go(columns)
+
+
+def _let_go(columns: list[ValueColumns]) -> Iterator[ValueColumns]:
+    """Each of them; what was seen is let go, while the caller gathers keys of it."""
+    columns.reverse()
+    while columns:
+        yield columns.pop()
+
+
+def _columns(index: Index, entry: BlockEntry, shelf: Shelf, *, are_first: bool) -> list[ValueColumns] | None:
+    """The values of a block by row group; None if its columns do not tell all.
+
+    With `are_first` also if a document is not the first version of its id.
+    """
     paths = index.fields
     whole = {stats.path for stats in entry.columns if not stats.others and stats.type in _SCALARS}
     if entry.deleted or not whole.issuperset(paths):
         return None
-    names = list(dict.fromkeys(("_id", "_seq", *paths)))
+    names = list(dict.fromkeys(("_id", *(("_seq",) if are_first else ()), *paths)))
     page_map = shelf.learn([entry])[0][entry.name]
     parts = parts_for(page_map, names)
     bodies = shelf.ranges(entry, [ByteRange(part.offset, part.length) for part in parts])
@@ -86,10 +109,10 @@ def _columns(index: Index, entry: BlockEntry, shelf: Shelf) -> list[ValueColumns
 
 def _group(block: Block, names: Sequence[str], paths: Sequence[str], group: int) -> ValueColumns | None:
     values = read_columns(block, names, groups=[group])
-    if set(values["_seq"]) != {_FIRST} or ELSEWHERE in values["_id"]:
+    if not {_FIRST}.issuperset(values.get("_seq", ())) or ELSEWHERE in values["_id"]:
         return None
     identities = values["_id"]
-    return ValueColumns(encode_keys(identities), list(map(json.encode, identities)), [values[path] for path in paths])
+    return ValueColumns(encode_keys(identities), json.encode_all(identities), [values[path] for path in paths])
 
 
 def _documents(entry: BlockEntry, shelf: Shelf, base: RunBase, high: bytes | None) -> Iterator[Sequence[Net]]:
@@ -148,7 +171,7 @@ class _Projector:
                 return self._edited(status, same, [self._net(status.index)])
             self.retire(old)
             # Nothing was there to index, or the projection is made anew from what the root has.
-            return self._edited(status, _bare(status), [self._stored(), self._net(status.index)])
+            return self._edited(status, _bare(status), [self._stored(status.index), self._net(status.index)])
         if status.state == "building" and same is not None and _goes_on(same, status):
             return self._edited_to_cursor(status, same)
         self.retire(old)
@@ -189,9 +212,8 @@ class _Projector:
                 hashes.extend(chunk.hashes)
                 arrays = tuple(one or other for one, other in zip(arrays, chunk.arrays, strict=True))
                 give_back_memory()
-            for changes in sorter.chunks(CHUNK_ENTRIES_MAX):
-                edit.apply(changes)
-                give_back_memory()
+            edit.apply_all(sorter.chunks(CHUNK_ENTRIES_MAX))
+        give_back_memory()
         membership = old.membership
         wanted = ready and membership is None and edit.tree.root is not None
         if status.index.unique and (wanted or (membership is not None and hashes)):
@@ -216,11 +238,9 @@ class _Projector:
 
     # --- what changed ---
 
-    def _stored(self) -> Iterator[Sequence[Net]]:
+    def _stored(self, index: Index) -> Iterator[Slice]:
         """Every document of the root, as if it were new."""
-        if not self.step.root.rows:
-            return iter(())
-        return sliced(Net(key, None, held) for key, held in RunBase(self.step.place, self.blocks).scan())
+        return stored_slices(index, self.step.place, self.blocks) if self.step.root.rows else iter(())
 
     def _net(self, index: Index, through: bytes | None = None) -> Iterator[Slice]:
         """What the step changes in documents with a key up to `through`."""

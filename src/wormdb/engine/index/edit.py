@@ -183,12 +183,21 @@ class TreeEdit:
 
         Raises CorruptionError, SnapshotTooOldError, UnavailableError.
         """
+        self.apply_all([changes])
+
+    def apply_all(self, chunks: Iterable[Sequence[Change]]) -> None:
+        """As `apply`, for chunks of changes in order of key; an empty tree is made of all of them at once."""
         if self.tree.root is None:
+            changes = chain.from_iterable(chunks)
             load = BulkLoad(((key, value) for key, value in changes if value is not None), self.maker)
             for new in load:
                 self.add(new)
             self.tree = load.tree
             return
+        for some in chunks:
+            self._change(some)
+
+    def _change(self, changes: Sequence[Change]) -> None:
         applied = apply(self.tree, changes, self, self.maker)
         for child in applied.retired:
             self.retire(child.name)

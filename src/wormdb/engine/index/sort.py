@@ -5,14 +5,14 @@ Applied in that order each leaf of the tree is written once. Chunks by id would 
 
 from __future__ import annotations
 
-import heapq
+from bisect import bisect_right
 from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
@@ -22,6 +22,7 @@ __all__ = ["ChangeSorter"]
 
 _PART: Final = 1_000
 """Changes that are packed together."""
+_KEY: Final = itemgetter(0)
 _DECODER: Final = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]])
 
 
@@ -32,8 +33,9 @@ class ChangeSorter:
     them are in a temporary file, which is removed in the end.
     """
 
-    def __init__(self) -> None:
-        """Nothing is there yet."""
+    def __init__(self, part: int = _PART) -> None:
+        """Nothing is there yet; `part` changes of the file are read at once."""
+        self._part = part
         self._only: list[Change] | None = None
         self._file: IO[bytes] | None = None
         self._runs: list[list[tuple[int, int]]] = []
@@ -64,11 +66,11 @@ class ChangeSorter:
             yield self._only
             return
         found: list[Change] = []
-        for change in _last_of_each(heapq.merge(*map(self._read, self._runs), key=itemgetter(0))):
-            found.append(change)
-            if len(found) == size:
-                yield found
-                found = []
+        for some in self._merged():
+            found += some
+            while len(found) >= size:
+                yield found[:size]
+                del found[:size]
         if found:
             yield found
 
@@ -79,25 +81,39 @@ class ChangeSorter:
             self._file = TemporaryFile(prefix="worm-index-")  # noqa: SIM115 - __exit__ closes it
         self._file.seek(0, 2)
         parts = []
-        for start in range(0, len(changes), _PART):
-            body = msgspec.msgpack.encode(changes[start : start + _PART])
+        for start in range(0, len(changes), self._part):
+            body = msgspec.msgpack.encode(changes[start : start + self._part])
             parts.append((self._file.tell(), len(body)))
             self._file.write(body)
         self._runs.append(parts)
 
-    def _read(self, parts: Iterable[tuple[int, int]]) -> Iterator[Change]:
-        for start, length in parts:
-            assert self._file is not None, "runs are in the file"
-            self._file.seek(start)
-            yield from _DECODER.decode(self._file.read(length))
+    def _merged(self) -> Iterator[list[Change]]:
+        """The changes of all chunks in order of key, some at a time, of each key the last.
 
+        Sorted are those up to the least of the keys at which a chunk must be read on, so that no change is compared
+        one by one.
+        """
+        rests = [iter(parts) for parts in self._runs]
+        held: list[list[Change]] = [[] for _ in rests]
+        while True:
+            for place, rest in enumerate(rests):
+                if not held[place]:
+                    held[place] = self._read(next(rest, None))
+            ends = [some[-1][0] for some in held if some]
+            if not ends:
+                return
+            least, due = min(ends), []
+            for place, some in enumerate(held):
+                stop = bisect_right(some, least, key=_KEY)
+                due += some[:stop]
+                held[place] = some[stop:]
+            due.sort(key=_KEY)  # stable: those of one key stay in the order in which they were added
+            last = dict(due)
+            yield due if len(last) == len(due) else list(last.items())
 
-def _last_of_each(changes: Iterable[Change]) -> Iterator[Change]:
-    """Of changes with the same key, which come in the order they were added, the last one."""
-    held: Change | None = None
-    for change in changes:
-        if held is not None and held[0] != change[0]:
-            yield held
-        held = change
-    if held is not None:
-        yield held
+    def _read(self, part: tuple[int, int] | None) -> list[Change]:
+        if part is None:
+            return []
+        assert self._file is not None, "runs are in the file"
+        self._file.seek(part[0])
+        return _DECODER.decode(self._file.read(part[1]))

@@ -20,7 +20,7 @@ from wormdb.settings import SEQUENCE_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.definition import Definition
@@ -38,6 +38,7 @@ __all__ = [
     "View",
     "changed_after",
     "check_counted",
+    "greatest_sequence",
     "id_key",
     "is_uncounted",
     "merge_newest",
@@ -57,6 +58,12 @@ def sequence_of(identity: bytes) -> int:
     """The number in an id of digits, given as extended JSON; 0 for any other id, and for one beyond the counter."""
     digits = identity[1:-1]
     return int(digits) if identity[:1] == b'"' and digits.isdigit() and len(digits) <= SEQUENCE_DIGITS_MAX else 0
+
+
+def greatest_sequence(identities: Iterable[bytes]) -> int:
+    """The greatest `sequence_of` some ids; 0 if there is none."""
+    texts = [one[1:-1] for one in identities if one[:1] == b'"' and len(one) <= SEQUENCE_DIGITS_MAX + 2]
+    return max(map(int, filter(bytes.isdigit, texts)), default=0)
 
 
 def is_uncounted(identity: bytes) -> bool:
@@ -298,7 +305,8 @@ class View:
         return {key: self.shown(held) for key, held in found.items()} if self.is_ahead else found
 
     def _get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
-        newest = {key: held for key in keys if (held := self.overlay.get(key, self.number)) is not None}
+        held_here = keys if self.overlay.size else ()
+        newest = {key: held for key in held_here if (held := self.overlay.get(key, self.number)) is not None}
         found: dict[bytes, StoredVersion] = {}
         rest: Sequence[bytes] = keys
         for attached in self.overlay.attached(self.number):
