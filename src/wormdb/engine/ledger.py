@@ -326,6 +326,11 @@ class Ledger:
         return self._head.view()
 
     @property
+    def is_distant(self) -> bool:
+        """Whether its store is reached over a network. No requests."""
+        return self._runtime.is_distant
+
+    @property
     def lag_bytes(self) -> int:
         """Bytes of the log entries that the known root has not applied. No requests."""
         return self._head.tail_bytes

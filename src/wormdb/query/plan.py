@@ -160,9 +160,19 @@ class Cost:
     bytes: float = 0.0
     rows: float = 0.0
     """Rows that are read and tested."""
+    rounds: float = 0.0
+    """Round trips: requests of which each waits for the one before."""
+    processor_ms: float = 0.0
+    """Time of the processor."""
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.requests + other.requests, self.bytes + other.bytes, self.rows + other.rows)
+        return Cost(
+            self.requests + other.requests,
+            self.bytes + other.bytes,
+            self.rows + other.rows,
+            self.rounds + other.rounds,
+            self.processor_ms + other.processor_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
     from wormdb.query.sources.source import Facts
 
-__all__ = ["Selectivity", "share_by_statistics"]
+__all__ = ["Selectivity", "is_point", "share_by_statistics"]
 
 
 # --- How many documents a condition matches, by what was once found out about the values of its field.
@@ -106,6 +106,8 @@ class Selectivity:
         self._facts = facts
         self._shares: dict[Filter, float] = {}
         self._told: dict[Filter, float | None] = {}
+        self.rows_kept = 0.0
+        """The greatest share of kept documents that a way to the rows has shown so far."""
 
     def share(self, tree: Filter) -> float:
         """The share of all documents that match: above 0, except for a filter that matches nothing."""
@@ -134,13 +136,13 @@ class Selectivity:
         if found is None:
             return float(self._facts.rows)
         if found.statistics is None:
-            share = EQUAL_SHARE * len(spans) if all(map(_is_point, spans)) else NARROW_SHARE
+            share = EQUAL_SHARE * len(spans) if all(map(is_point, spans)) else NARROW_SHARE
             return self._facts.rows * (1.0 if spans == (_WHOLE,) else min(share, 1.0))
         statistics = found.statistics
         one = 1.0 if found.index.unique else max(statistics.entries_per_value, 1.0)
         # Of a range within a bucket, a histogram says only that it is a part of the bucket.
         part = max(statistics.entries / (len(statistics.bounds) + 1) * BUCKET_SHARE, one)
-        total = sum(max(float(statistics.estimate(span)), one if _is_point(span) else part) for span in spans)
+        total = sum(max(float(statistics.estimate(span)), one if is_point(span) else part) for span in spans)
         return min(total, float(max(statistics.entries, self._facts.tail_rows, 1)))
 
     def _estimated(self, tree: Filter) -> float:
@@ -206,6 +208,6 @@ def _guess(tree: Filter) -> float:
             return NARROW_SHARE
 
 
-def _is_point(span: Range) -> bool:
+def is_point(span: Range) -> bool:
     """Whether it is the range of one key, or of one beginning."""
     return span.high == prefix_end(span.low)

@@ -75,6 +75,9 @@ class _Memory:
             oldest = next(iter(self._items))
             self._drop(*oldest)
 
+    def held_of(self, key: str) -> int:
+        return sum(len(self._items[key, span].body) for span in self._spans.get(key, ()))
+
     def forget(self, key: str) -> None:
         for span in list(self._spans.get(key, ())):
             self._drop(key, span)
@@ -129,6 +132,16 @@ class CachedStore(WrappedStore):
         """Counts since the start; a range is counted by itself."""
         with self._lock:
             return CacheStats(self._hits, self._misses, self._memory.bytes_held)
+
+    @property
+    def bytes_held(self) -> int:
+        """As `KeepingStore`."""
+        return self._memory.bytes_held
+
+    def held_of(self, key: str) -> int:
+        """As `KeepingStore`."""
+        with self._lock:
+            return self._memory.held_of(key)
 
     def get(self, key: str) -> StoredObject:
         """The whole object; `time` is None if it is from the cache. 0 or 1 GET."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.settings import KEY_BYTES_MAX, RANGE_GAP_BYTES_MAX, SEGMENT_BYTES_MAX
@@ -47,6 +47,7 @@ __all__ = [
     "ByteRange",
     "IfAbsent",
     "IfMatch",
+    "KeepingStore",
     "ListPage",
     "ObjectInfo",
     "Precondition",
@@ -315,6 +316,20 @@ def check_prefix(prefix: str) -> str:
         )
     check_key(prefix[:-1])
     return prefix
+
+
+@runtime_checkable
+class KeepingStore(Protocol):
+    """A store that keeps what it was asked for."""
+
+    @property
+    def bytes_held(self) -> int:
+        """In memory, of all objects."""
+        ...
+
+    def held_of(self, key: str) -> int:
+        """Bytes of an object that are in memory, about: where ranges overlap they count twice. No requests."""
+        ...
 
 
 def coalesce(spans: Sequence[ByteRange], gap: int = RANGE_GAP_BYTES_MAX) -> list[ByteRange]:

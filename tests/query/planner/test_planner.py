@@ -156,7 +156,7 @@ CHOICES: list[tuple[QueryRequest, str]] = [
         request({"status": "paid"}, is_count=True),
         'manifest_scan: Residual [{"status":{"$eq":"paid"}}] < Scan [_id, status; blocks by status]',
     ),
-    (request({}, is_count=True), "manifest_scan: Scan [_id]"),
+    (request({}, is_count=True), "index_lookup: IndexCount [byDate, 1 range]"),
 ]
 
 

@@ -7,7 +7,7 @@ use is then asked without reading, or even unpacking, anything twice.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["NEVER_CHANGES", "ColumnCache", "DecodedColumn", "Label", "State", "decoded_of", "portion_of"]
+__all__ = ["NEVER_CHANGES", "ROW_KIND", "ColumnCache", "DecodedColumn", "Label", "State", "decoded_of", "portion_of"]
 
 _ITEM_MEMORY: Final = 1_000  # of the objects around a thing that is kept, about
+
+
+ROW_KIND: Final = "row"
+"""The kind of a label of a row."""
 
 
 class State(NamedTuple):
@@ -56,7 +60,18 @@ class ColumnCache:
         self.bytes_max = bytes_max
         self._bytes = 0
         self._held: OrderedDict[Label, tuple[State, Any, int]] = OrderedDict()
+        self._rows: Counter[str] = Counter()
+        """Of each folder how many rows are kept."""
         self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        """How many things are kept."""
+        return len(self._held)
+
+    def count_rows(self, folder: str) -> int:
+        """How many rows of the blocks of a folder are kept."""
+        return self._rows[folder]
 
     @property
     def bytes_held(self) -> int:
@@ -76,15 +91,27 @@ class ColumnCache:
         """Keep a thing of about `cost` bytes, in the place of what was there of another state."""
         cost += _ITEM_MEMORY
         with self._lock:
-            _, _, before = self._held.pop(label, (None, None, 0))
-            self._bytes -= before
+            if label in self._held:
+                self._forgotten(label, self._held.pop(label)[2])
             if cost > self.bytes_max:
                 return
             self._held[label] = state, thing, cost
             self._bytes += cost
+            if label.kind == ROW_KIND:
+                self._rows[_folder_of(label)] += 1
             while self._bytes > self.bytes_max:
-                _, (_, _, dropped) = self._held.popitem(last=False)
-                self._bytes -= dropped
+                oldest, (_, _, dropped) = self._held.popitem(last=False)
+                self._forgotten(oldest, dropped)
+
+    def _forgotten(self, label: Label, cost: int) -> None:
+        self._bytes -= cost
+        if label.kind == ROW_KIND:
+            self._rows[_folder_of(label)] -= 1
+
+
+def _folder_of(label: Label) -> str:
+    """The folder of the block that a thing is of."""
+    return label.key[: label.key.rfind("/") + 1]
 
 
 # --- columns one by one ---

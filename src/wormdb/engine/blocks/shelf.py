@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from wormdb.engine.blocks.cache import ColumnCache, Label
+from wormdb.engine.blocks.cache import ROW_KIND, ColumnCache, Label
 from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.engine.tree.nodes import fetch_object, gone_is_old
 from wormdb.format.blocklist import decode_block_page
@@ -19,7 +19,7 @@ from wormdb.format.blockread import open_block
 from wormdb.format.frame import corrupt
 from wormdb.format.sidecar import decode_filter, decode_page_map
 from wormdb.settings import KIB, SHELF_BYTES_MAX
-from wormdb.storage.store import ByteRange
+from wormdb.storage.store import ByteRange, KeepingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -170,15 +170,24 @@ class Shelf:
         """Whether that happened before: then its filter is worth reading. No requests."""
         return self._vain.find(entry.name) is not None
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of objects that the store below keeps as they are, of any folder. No requests."""
+        return self._store.bytes_held if isinstance(self._store, KeepingStore) else 0
+
+    def held_of(self, entry: BlockEntry) -> int:
+        """Those of one block, about. No requests."""
+        return self._store.held_of(self.block_key(entry.name)) if isinstance(self._store, KeepingStore) else 0
+
     def find_row(self, entry: BlockEntry, key: bytes) -> Row | None:
         """A row of a block, if it is kept. No requests."""
-        row: Row | None = self.columns.find(Label(self.label(entry), "row", key))
+        row: Row | None = self.columns.find(Label(self.label(entry), ROW_KIND, key))
         return row
 
     def keep_row(self, entry: BlockEntry, key: bytes, row: Row) -> None:
         """Keep a row of a block, beside the columns that stay decoded."""
         cost = len(row.document or b"") + len(row.trash or b"")
-        self.columns.keep(Label(self.label(entry), "row", key), row, cost)
+        self.columns.keep(Label(self.label(entry), ROW_KIND, key), row, cost)
 
     def learn(
         self, maps: Iterable[BlockEntry], filters: Iterable[BlockEntry] = ()

@@ -19,9 +19,10 @@ from wormdb.engine.tree.entries import value_key_of
 from wormdb.engine.tree.membership import build_filter_of, extend_filter_of, load_filter
 from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
 from wormdb.engine.tree.statistics import IndexStatistics, decode_statistics, encode_statistics, measure
-from wormdb.engine.tree.tree import TreeReader
+from wormdb.engine.tree.tree import TreeReader, entries_of, overlapping
 from wormdb.errors import InvalidRequestError
 from wormdb.format.membership import key_hashes
+from wormdb.format.node import Leaf
 
 if TYPE_CHECKING:
     from array import array
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from wormdb.engine.index.edit import TreeEdit
     from wormdb.engine.log.paths import EnginePaths
     from wormdb.engine.tree.definition import Index
+    from wormdb.engine.tree.entries import Entry, Range
     from wormdb.engine.tree.membership import KeyFilter
     from wormdb.format.root import IndexRoot, ObjectRef, Root
     from wormdb.storage.pool import Pool
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CURSOR_END",
     "IndexShelf",
+    "KeptWay",
     "OwnerTree",
     "following_membership",
     "following_statistics",
@@ -95,6 +98,23 @@ class IndexShelf:
         """The tree of an index in a root. No requests."""
         return TreeReader(tree_of(index), self.nodes(root, index.name))
 
+    @property
+    def held_nodes(self) -> int:
+        """How many nodes are kept unpacked. No requests."""
+        return sum(nodes.held_count for nodes in list(self._nodes.values()))
+
+    def kept_way(self, root: Root, index: IndexRoot, span: Range, *, reverse: bool = False) -> KeptWay:
+        """What is kept of the way down to the beginning of a range, or to its end. No requests."""
+        nodes, child = self.nodes(root, index.name), tree_of(index).top
+        levels = 0
+        while child is not None and (node := nodes.held(child)) is not None:
+            levels += 1
+            if isinstance(node, Leaf):
+                return KeptWay(1.0, entries_of(node, span))
+            chosen = node.children[overlapping(node, span)]
+            child = chosen[-1 if reverse else 0] if chosen else None
+        return KeptWay(levels / max(index.height, 1), ())
+
     def empty(self, name: str) -> TreeReader:
         """The tree of an index of a collection without a root: it has nothing. No requests."""
         return TreeReader(Tree(), StoreNodes(self._store, self.folder(name), pool=self._pool))
@@ -128,6 +148,16 @@ class IndexShelf:
         if found is None or found.definition != encode_index(index) or not is_whole(found):
             return None
         return OwnerTree(self, root, found)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptWay:
+    """One way from the top of a tree to a leaf, as far as it is kept."""
+
+    share: float
+    """Of its nodes."""
+    entries: Sequence[Entry]
+    """Those of the range that the leaf has; none if it is not kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,16 @@ class StoreNodes:
         """The bytes of objects beside the nodes. 1 GET each; raises CorruptionError, SnapshotTooOldError."""
         return list(self._pool.map(self._body, refs))
 
+    @property
+    def held_count(self) -> int:
+        """How many nodes are kept unpacked."""
+        return len(self._held)
+
+    def held(self, ref: Child) -> Node | None:
+        """A node if it is kept. No requests."""
+        with self._lock:
+            return self._find(ref.sha256)
+
     def _refuse_kind(self, refs: Sequence[Child], nodes: Sequence[Node], kind: type) -> None:
         name = next(ref.name for ref, node in zip(refs, nodes, strict=True) if not isinstance(node, kind))
         corrupt(self.key(name), f"it should be {'a leaf' if kind is Leaf else 'an inner node'} at its level")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.nodes import NodeSource, Tree
     from wormdb.format.node import Child, Leaf, Node
 
-__all__ = ["TreeReader", "overlapping", "verify"]
+__all__ = ["TreeReader", "entries_of", "overlapping", "verify"]
 
 
 LEAVES_AHEAD_MAX: Final = 16
@@ -105,7 +105,7 @@ class TreeReader:
         leaves = self.nodes.leaves([child for child, _ in frontier])
         for leaf, (_, places) in zip(leaves, frontier, strict=True):
             for place in places:
-                found[place] += _entries(leaf, spans[place])
+                found[place] += entries_of(leaf, spans[place])
         return found
 
     def scan(self, span: Range = ALL_ENTRIES, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
@@ -119,7 +119,7 @@ class TreeReader:
             return
         pace = _Pace(limit)
         for leaf in self._leaves([top], self.tree.height, span, reverse, pace):
-            entries = _entries(leaf, span)
+            entries = entries_of(leaf, span)
             if reverse:
                 entries.reverse()
             if pace.remaining is None:
@@ -240,7 +240,8 @@ def _ends(inner: Inner, node: _Bounded, spans: Sequence[Range], totals: list[int
     return [_Bounded(inner.children[child], lows[child], highs[child], share) for child, share in shares.items()]
 
 
-def _entries(leaf: Leaf, span: Range) -> list[Entry]:
+def entries_of(leaf: Leaf, span: Range) -> list[Entry]:
+    """The entries of a leaf in a range."""
     chosen = _within(leaf, span)
     return list(zip(leaf.keys[chosen], leaf.values[chosen], strict=True))
 

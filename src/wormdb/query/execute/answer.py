@@ -17,7 +17,7 @@ from wormdb.format.path import TRAVERSED, is_position
 from wormdb.query.columns.order import sort_paths
 from wormdb.query.columns.tally import ColumnTally
 from wormdb.query.execute.executor import Executor, count_entries
-from wormdb.query.execute.explain import explain_plan
+from wormdb.query.execute.explain import expect, explain_plan
 from wormdb.query.execute.measure import Watch
 from wormdb.query.execute.order import order_keys
 from wormdb.query.execute.rows import ColumnBatch, KeyBatch
@@ -122,7 +122,7 @@ def explain(
     if not analyze:
         return explain_plan(plan, source.facts)
     clock = clock or SystemClock()
-    watch = Watch(clock, meter)
+    watch, expected = Watch(clock, meter), expect(plan, source.facts)
 
     def answer() -> int:
         if request.is_count:
@@ -130,7 +130,7 @@ def explain(
         return sum(1 for _ in run_plan(plan.root, request, source, clock=clock, watch=watch))
 
     taken = watch.whole(answer)
-    return explain_plan(plan, source.facts, taken_of=watch.taken, taken=taken)
+    return explain_plan(plan, source.facts, expected=expected, taken_of=watch.taken, taken=taken)
 
 
 def _entries(node: IndexCount, source: QuerySource) -> int:

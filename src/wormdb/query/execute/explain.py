@@ -3,19 +3,19 @@
 print(explained)
 
 index_lookup: index byStatus covers filter
-about 3 requests, 68.1 KB, 25 rows
-Part  limit 20
-└─ Fetch
-   └─ IndexScan  byStatus, 1 range
+about 2 requests, 36.4 KB, 40 rows, 0.9 ms of processor time
+Fetch
+└─ Part  limit 20
+   └─ IndexScan  byStatus, 1 range, kept
 rejected
-  manifest_fetch  columns status, then documents  1.6 times the cost  (4 requests, 120 KB, 10,000 rows)
+  manifest_fetch  columns status, then documents  1.6 times the cost  (4 requests, 120 KB, 10,000 rows, 2.1 ms)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.query.plan import (
     ALL_IDS,
@@ -35,7 +35,7 @@ from wormdb.query.planner.cost import estimate
 from wormdb.query.selectivity import Selectivity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from wormdb.query.execute.measure import Measurement
     from wormdb.query.plan import Node, QueryPlan, RejectedPlan
@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     from wormdb.query.request import Strategy
     from wormdb.query.sources.source import Facts
 
-__all__ = ["Explanation", "PlanStep", "explain_plan", "render"]
+__all__ = ["Explanation", "PlanStep", "expect", "explain_plan", "render"]
+
+_SHARE_SHOWN: Final = 0.005
+"""A share that is nearer to none or to all than this is told as such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +60,15 @@ class PlanStep:
     children: tuple[PlanStep, ...] = ()
     taken: Measurement | None = None
     """What it took with all below it; None if it did not run."""
+    kept: float | None = None
+    """Which share of what it reads this process keeps, from 0 to 1; None if it reads nothing itself."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         found: dict[str, Any] = {"name": self.name, "detail": self.detail}
         found["estimate"] = _cost_dict(self.cost)
+        if self.kept is not None:
+            found["kept"] = round(self.kept, 2)
         if self.taken is not None:
             found |= _taken_dict(self.taken)
         if self.children:
@@ -126,16 +133,26 @@ class Explanation:
         return render(self)
 
 
+def expect(plan: QueryPlan, facts: Facts) -> Mapping[int, Estimate]:
+    """What each node of a plan is expected to take, by its `id`. No requests."""
+    seen: dict[int, Estimate] = {}
+    estimate(plan.root, facts, Selectivity(facts), seen=seen)
+    return seen
+
+
 def explain_plan(
     plan: QueryPlan,
     facts: Facts,
     *,
+    expected: Mapping[int, Estimate] | None = None,
     taken_of: Callable[[Node], Measurement] | None = None,
     taken: Measurement | None = None,
 ) -> Explanation:
-    """A plan for people; if it was carried out, with what each node took and the whole of it. No requests."""
-    seen: dict[int, Estimate] = {}
-    estimate(plan.root, facts, Selectivity(facts), seen=seen)
+    """A plan for people; if it was carried out, with what each node took and the whole of it. No requests.
+
+    `expected` is what `expect` said before it was carried out: afterwards more is kept.
+    """
+    seen = expect(plan, facts) if expected is None else expected
 
     def step(node: Node) -> PlanStep:
         return PlanStep(
@@ -144,6 +161,7 @@ def explain_plan(
             seen[id(node)].cost,
             tuple(step(child) for child in _children(node)),
             None if taken_of is None else taken_of(node),
+            seen[id(node)].kept,
         )
 
     root = step(plan.root)
@@ -162,7 +180,7 @@ def explain_plan(
 def render(explained: Explanation) -> str:
     """A readable tree for a terminal."""
     head = f"{explained.strategy}: {explained.reason}{' (plan from the cache)' if explained.cached else ''}"
-    lines = [head, f"about {_cost_text(explained.plan.cost)}"]
+    lines = [head, f"about {_cost_text(explained.plan.cost)} of processor time"]
     if explained.taken is not None:
         lines.append(f"took {_taken_text(explained.taken)}, ${explained.taken.dollars:.7f}")
     lines += _tree(explained.plan, "", "")
@@ -210,13 +228,20 @@ def _detail(node: Node) -> str:
 
 
 def _tree(step: PlanStep, first: str, rest: str) -> Iterator[str]:
-    text = f"{step.name}  {step.detail}".rstrip()
+    text = f"{step.name}  {step.detail}".rstrip() + _kept_text(step.kept)
     if step.taken is not None:
         text += f"  [{_taken_text(step.taken)}]"
     yield first + text
     for place, child in enumerate(step.children):
         is_last = place == len(step.children) - 1
         yield from _tree(child, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  "))
+
+
+def _kept_text(kept: float | None) -> str:
+    """What is said of a node that reads: nothing if all of it comes from the store."""
+    if kept is None or kept < _SHARE_SHOWN:
+        return ""
+    return ", kept" if kept > 1.0 - _SHARE_SHOWN else f", {kept:.0%} kept"
 
 
 def _counted(number: int, word: str) -> str:
@@ -233,7 +258,7 @@ def _size(number: float) -> str:
 
 def _cost_text(cost: Cost) -> str:
     requests, rows = _counted(ceil(cost.requests), "request"), _counted(ceil(cost.rows), "row")
-    return f"{requests}, {_size(cost.bytes)}, {rows}"
+    return f"{requests}, {_size(cost.bytes)}, {rows}, {cost.processor_ms:.1f} ms"
 
 
 def _taken_text(taken: Measurement) -> str:
@@ -242,7 +267,8 @@ def _taken_text(taken: Measurement) -> str:
 
 
 def _cost_dict(cost: Cost) -> dict[str, float]:
-    return {part.name: round(getattr(cost, part.name), 2) for part in fields(Cost)}
+    names = {"rounds": "roundTrips", "processor_ms": "processorMs"}
+    return {names.get(part.name, part.name): round(getattr(cost, part.name), 2) for part in fields(Cost)}
 
 
 def _taken_dict(taken: Measurement) -> dict[str, float]:

@@ -41,11 +41,14 @@ class PlanChoice:
     reason: str
     cost: Cost
     rejected: tuple[RejectedPlan, ...] = ()
+    level: int = 0
+    """How much was kept then (`Residency.level`)."""
 
     def fits(self, facts: Facts) -> bool:
-        """Whether it was made for this root and these indexes."""
+        """Whether it was made for this root and these indexes, and when about as much was kept as now."""
         return (
             self.version == facts.version
+            and self.level == facts.kept.level
             and len(self.indexes) == len(facts.indexes)
             and all(kept == found.index for kept, found in zip(self.indexes, facts.indexes, strict=True))
         )

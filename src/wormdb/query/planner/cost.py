@@ -1,17 +1,24 @@
-"""What a plan is expected to take: requests, bytes and rows, and one number to compare plans by.
+"""What a plan is expected to take: requests, bytes and time of the processor, and one time to compare plans by.
 
 An estimate goes down the tree with the number of rows that the node above will take, and comes up with what the node
-costs for that. The tail is in memory, so its rows cost no requests.
+costs for that. What this process keeps costs neither requests nor bytes, and the tail is in memory already.
+
+    time = round trips x latency + requests x price of one + bytes / bandwidth + processor
+
+The constants are of one machine, as `python -m benchmarks.plans` prints them. Only how they compare matters, and that
+is much the same elsewhere.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
 from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.query.physical.question import filter_paths, order_paths
 from wormdb.query.plan import (
+    ALL_IDS,
     Cost,
     Empty,
     Fetch,
@@ -25,7 +32,8 @@ from wormdb.query.plan import (
     Scan,
     Union,
 )
-from wormdb.settings import KIB
+from wormdb.query.selectivity import is_point
+from wormdb.settings import KIB, MIB, RANGE_GAP_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,23 +43,80 @@ if TYPE_CHECKING:
     from wormdb.query.selectivity import Selectivity
     from wormdb.query.sources.source import Facts
 
-__all__ = ["DOCUMENT_ROW_BYTES", "REQUEST_BYTES", "Estimate", "estimate"]
+__all__ = ["DISTANT", "NEAR", "Estimate", "StoreSpeed", "estimate", "speed_of"]
 
 Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | IndexCount
+Form: TypeAlias = Literal["ids", "columns", "texts", "documents"]
 Inner: TypeAlias = Intersection | Union | Fetch | Residual | Order | Part
 
-REQUEST_BYTES: Final = 100 * KIB
-"""Bytes that take about as long as one request, which costs money besides."""
-DOCUMENT_ROW_BYTES: Final = 100
-"""Bytes that take as long as decoding and testing a document, besides its own."""
-COLUMN_ROW_BYTES: Final = 1
-"""Bytes for one row of columns: it is tested together with thousands of others."""
-ENTRY_BYTES: Final = 48
-"""An entry of an index, as it is stored and read."""
-NODE_ENTRIES: Final = 400
+# --- How fast a store is, in microseconds.
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpeed:
+    """What requests to a kind of store take."""
+
+    latency: float
+    """From a request to the first byte of its answer."""
+    request: float
+    """What a request takes besides: of the processor, and its price."""
+    byte: float
+
+
+DISTANT: Final = StoreSpeed(latency=10_000, request=2_000, byte=0.02)
+"""A cloud. The price of a request is taken for a millisecond and a half."""
+NEAR: Final = StoreSpeed(latency=20, request=80, byte=0.0005)
+"""A folder, or memory."""
+SIDE_BY_SIDE: Final = 16
+"""Requests that are sent at once, about."""
+
+# --- What the processor does in a microsecond or so. Each is one thing of its kind.
+
+ENTRY: Final = 1.3
+"""An entry of an index, from a leaf that is kept to the key of its id."""
+NODE: Final = 500.0
+"""A node of an index, unpacked."""
+ROW: Final = 13.0
+"""A document by its id, from a row that is kept, decoded."""
+PAGE: Final = 150.0
+"""A page of documents, unpacked, with the row that is looked for."""
+PAGE_ROW: Final = 4.0
+"""Another row of a page of which more than one is looked for."""
+DECODED: Final = 9.0
+"""A document of a scan that is part of the answer."""
+TESTED: Final = 2.0
+"""A decoded document that is tested."""
+ORDERED: Final = 6.0
+"""A decoded document that is put in order."""
+CELL: Final = 0.004
+"""A value of a column that is kept, tested together with thousands of others."""
+CELL_UNPACKED: Final = 0.06
+"""A value of a column as it is stored."""
+CELL_MADE: Final = 1.2
+"""A value of a path that is no column, from the document of its row."""
+TEXT: Final = 0.6
+"""A stored document of a scan, not decoded."""
+SCAN: Final = 150.0
+"""A scan of columns, however short."""
+SEARCH: Final = 20.0
+"""A range of an index, however short."""
+
+ENTRY_BYTES: Final = 24
+"""An entry of an index, as it is stored."""
+NODE_ENTRIES: Final = 1_000
 """Entries in a leaf of an index."""
 PAGE_BYTES: Final = 64 * KIB
-"""The part of a block that is read for one document."""
+"""What the documents of a page are, not packed."""
+PACKED: Final = 0.25
+"""What documents take in a block, compared with their JSON, about."""
+GROUP_ROWS: Final = 16_384
+"""Rows of a block whose columns lie together at most …"""
+GROUP_BYTES: Final = 16 * MIB
+"""… and what their documents are at most, not packed."""
+WHOLE_BYTES: Final = 64 * KIB
+"""A block up to this size is one request …"""
+DOCUMENTS_WHOLE_BYTES: Final = 4 * MIB
+"""… and one up to this size, if its documents are read."""
 
 LEAST: Final = 1e-9
 """Takes the place of a share of 0, by which nothing can be divided."""
@@ -64,13 +129,25 @@ class Estimate:
     cost: Cost
     rows: float
     """Rows that it gives."""
-    work: float = 0.0
-    """Time of the processor, as bytes."""
+    spread: float = 1.0
+    """The share of the ids among which the rows lie that are taken: of the first rows in order of id, only a part."""
+    kept: float | None = None
+    """Which share of what the node itself reads is kept; None if it reads nothing."""
+    rows_kept: float = 0.0
+    """Which share of the documents of the rows is kept."""
+    form: Form = "ids"
+    """What is known of the rows: `texts` are documents that are not decoded."""
 
-    @property
-    def score(self) -> float:
-        """Plans with a lower one are better: bytes, and everything else as bytes."""
-        return self.cost.requests * REQUEST_BYTES + self.cost.bytes + self.work
+    def score(self, speed: StoreSpeed) -> float:
+        """Plans with a lower one are better: about how many microseconds it takes."""
+        cost = self.cost
+        waiting = max(cost.rounds, cost.requests / SIDE_BY_SIDE) * speed.latency
+        return waiting + cost.requests * speed.request + cost.bytes * speed.byte + cost.processor_ms * 1_000
+
+
+def speed_of(facts: Facts) -> StoreSpeed:
+    """How fast the store of a source is taken to be."""
+    return DISTANT if facts.is_distant else NEAR
 
 
 def estimate(
@@ -80,18 +157,37 @@ def estimate(
     wanted: float | None = None,
     seen: dict[int, Estimate] | None = None,
 ) -> Estimate:
-    """What a node takes if the node above reads `wanted` of its rows; None for all. No requests.
+    """What a plan takes if `wanted` of its rows are read; None for all. No requests.
 
-    `seen` is filled with what was found for each node, by `id`.
+    `seen` is filled with what was found for each node, by `id`. `selectivity` remembers for other plans of the same
+    request what was found out about the rows of the answer.
     """
-    found = _Estimator(facts, selectivity, seen)
-    return found.of(node, wanted)
+    found = _Estimator(facts, selectivity, _asked_of(node), seen).of(node, wanted)
+    if found.form == "texts":
+        found = _above(found, found.rows, found.rows * DECODED)
+        if seen is not None:
+            seen[id(node)] = found
+    return found
+
+
+def _asked_of(root: Node) -> frozenset[str]:
+    """The paths that the filters and orders of a plan read."""
+    found: frozenset[str] = frozenset()
+    node = root
+    while isinstance(node, Fetch | Residual | Order | Part):
+        if isinstance(node, Residual):
+            found |= filter_paths(node.filter)
+        elif isinstance(node, Order):
+            found |= order_paths(node.sort)
+        node = node.child
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Estimator:
     facts: Facts
     selectivity: Selectivity
+    asked: frozenset[str]
     seen: dict[int, Estimate] | None
 
     def of(self, node: Node, wanted: float | None) -> Estimate:
@@ -107,9 +203,10 @@ class _Estimator:
             case Scan():
                 return self._scan(node, wanted)
             case IdLookup(keys):
-                return Estimate(Cost(rows=len(keys)), min(len(keys), self.facts.rows))
-            case IndexScan(name, spans):
-                return self._entries(name, len(spans), self.selectivity.entries(name, spans), wanted)
+                found = min(len(keys), self.facts.rows)
+                return Estimate(Cost(rows=len(keys)), found, rows_kept=self._rows_kept(self.facts.kept.keys(keys)))
+            case IndexScan():
+                return self._entries(node, wanted)
             case IndexCount(name, spans):
                 return self._count(name, spans)
             case _:
@@ -118,23 +215,35 @@ class _Estimator:
     def _of_inner(self, node: Inner, wanted: float | None) -> Estimate:
         match node:
             case Intersection() | Union():
-                return self._combined(node)
+                return self._combined(node, wanted)
             case Fetch(child):
                 return self._fetch(self.of(child, wanted), wanted)
             case Residual(child, tree):
                 share = self.selectivity.share(tree)
                 below = self.of(child, None if wanted is None else wanted / max(share, LEAST))
-                return Estimate(below.cost, below.rows * share, below.work)
+                tested = below.rows if wanted is None else min(below.rows, wanted / max(share, LEAST))
+                return _above(below, below.rows * share, tested * TESTED if below.form == "documents" else 0.0)
             case Order(child):
                 below = self.of(child, None)
-                return Estimate(below.cost, below.rows, below.work + below.rows * COLUMN_ROW_BYTES)
+                work = below.rows * (ORDERED if below.form == "documents" else CELL)
+                return replace(_above(below, below.rows, work), spread=1.0)
             case Part(child, offset, limit):
                 most = wanted if limit is None else float(limit) if wanted is None else min(limit, wanted)
                 below = self.of(child, None if most is None else offset + most)
                 rows = max(below.rows - offset, 0.0)
-                return Estimate(below.cost, rows if limit is None else min(rows, limit), below.work)
+                return _above(below, rows if limit is None else min(rows, limit), 0.0)
             case _:
                 assert_never(node)
+
+    def _rows_kept(self, share: float) -> float:
+        """The share of the rows of a leaf that is kept, if not more is known of the rows of the answer.
+
+        They are the same whatever finds them: where an index finds that they are kept, they are for a scan as well.
+        """
+        known = self.selectivity.rows_kept = max(self.selectivity.rows_kept, share)
+        return known
+
+    # --- scans ---
 
     def _scan(self, node: Scan, wanted: float | None) -> Estimate:
         facts = self.facts
@@ -143,52 +252,126 @@ class _Estimator:
         # A block is read whole, however few of its rows are taken.
         blocks = ceil(facts.blocks * taken / facts.rows) if facts.rows else 0
         share = blocks / facts.blocks if facts.blocks else 0.0
+        if node.span != ALL_IDS and facts.rows:
+            share = min(share, (taken + self._group_rows()) / facts.rows)
+        read = max(facts.rows * share, taken)
         has_documents = DOCUMENT in node.names
         size = sum(facts.column_bytes.get(name, 0) for name in node.names) + facts.document_bytes * has_documents
-        work = taken * (DOCUMENT_ROW_BYTES if has_documents else COLUMN_ROW_BYTES * len(node.names))
-        return Estimate(Cost(float(blocks), size * share, taken), rows, work)
+        kept = facts.kept.documents() if has_documents else facts.kept.columns(node.names)
+        columns = len(node.names) - has_documents
+        work = SCAN + read * columns * (CELL + (1.0 - kept * (not has_documents)) * CELL_UNPACKED)
+        if has_documents:
+            made = len(self.asked - facts.columns)
+            work += read * (TEXT + made * CELL_MADE)
+        requests, rounds = self._asked_for_blocks(blocks, columns, has_documents=has_documents)
+        missing = 1.0 - kept
+        cost = Cost(requests * missing, size * share * missing, taken, rounds * (missing > 0), work / 1_000)
+        return Estimate(
+            cost,
+            rows,
+            taken / facts.rows if facts.rows else 1.0,
+            kept,
+            self._rows_kept(facts.kept.all_rows()),
+            "texts" if has_documents else "columns",
+        )
 
-    def _entries(self, name: str, spans: int, found: float, wanted: float | None) -> Estimate:
+    def _asked_for_blocks(self, blocks: int, columns: int, *, has_documents: bool) -> tuple[float, float]:
+        """The requests of a scan of some blocks, and how many of them wait for one another."""
+        facts = self.facts
+        length = facts.document_bytes / max(facts.blocks, 1)
+        if length <= (DOCUMENTS_WHOLE_BYTES if has_documents else WHOLE_BYTES):
+            return float(blocks), float(blocks > 0)
+        groups = ceil(facts.rows / max(facts.blocks, 1) / self._group_rows())
+        maps = 1.0 - facts.kept.maps()
+        return blocks * (maps + groups * min(columns, 2)), 1.0 + (maps > 0)
+
+    def _group_rows(self) -> float:
+        """Rows of a row group: of a range of ids no less is read at its end."""
+        length = self.facts.document_bytes / max(self.facts.rows, 1) / PACKED
+        return min(GROUP_ROWS, max(GROUP_BYTES / max(length, 1.0), 1.0))
+
+    # --- indexes ---
+
+    def _entries(self, node: IndexScan, wanted: float | None) -> Estimate:
+        name, spans = node.index, node.spans
+        found = self.selectivity.entries(name, spans)
         taken = found if wanted is None else min(wanted, found)
-        height = self._height(name)
-        leaves = max(taken / NODE_ENTRIES, min(spans, taken), 1.0)
+        height, kept = self._height(name), self.facts.kept.nodes(name, spans, reverse=node.reverse)
+        leaves = max(taken / NODE_ENTRIES, min(len(spans), taken), 1.0)
         # The upper levels are shared by all ranges, and stay in caches.
-        requests = height - 1 + leaves if height else 0.0
-        return Estimate(Cost(requests, requests * NODE_ENTRIES * ENTRY_BYTES, taken), found, taken * ENTRY_BYTES)
+        nodes = (height - 1 + leaves) * (1.0 - kept) if height else 0.0
+        work = taken * ENTRY + nodes * NODE + len(spans) * SEARCH
+        cost = Cost(nodes, nodes * NODE_ENTRIES * ENTRY_BYTES, taken, height * (kept < 1.0), work / 1_000)
+        first = None if wanted is None else ceil(taken)
+        rows_kept = self._rows_kept(self.facts.kept.rows(name, spans, reverse=node.reverse, first=first))
+        spread = taken / max(found, LEAST) if len(spans) == 1 and self._is_by_id(node) else 1.0
+        return Estimate(cost, found, spread, kept, rows_kept)
+
+    def _is_by_id(self, node: IndexScan) -> bool:
+        """Whether the entries of a range come in order of id, because all have one value."""
+        found = self.facts.find_index(node.index)
+        return found is not None and len(found.index.fields) == 1 and is_point(node.spans[0])
 
     def _count(self, name: str, spans: Sequence[Range]) -> Estimate:
         """One way down to each end of a range, and only one if both ends are in one leaf."""
-        height = self._height(name)
+        height, kept = self._height(name), self.facts.kept.nodes(name, spans)
         is_wide = self.selectivity.entries(name, spans) > NODE_ENTRIES * len(spans)
-        nodes = float(height + max(height - 1, 0) * is_wide) * len(spans)
-        return Estimate(Cost(nodes, nodes * NODE_ENTRIES * ENTRY_BYTES), 1.0)
+        nodes = float(height + max(height - 1, 0) * is_wide) * len(spans) * (1.0 - kept)
+        work = nodes * NODE + len(spans) * SEARCH
+        cost = Cost(nodes, nodes * NODE_ENTRIES * ENTRY_BYTES, 0.0, height * (kept < 1.0), work / 1_000)
+        return Estimate(cost, 1.0, kept=kept)
 
-    def _combined(self, node: Intersection | Union) -> Estimate:
+    def _combined(self, node: Intersection | Union, wanted: float | None) -> Estimate:
         """All children are read whole. Their conditions are taken to be independent of each other."""
         parts = [self.of(child, None) for child in node.children]
         cost = sum((part.cost for part in parts), Cost())
-        work = sum(part.work for part in parts)
         every = float(self.facts.rows)
+        rows_kept = max(part.rows_kept for part in parts)
         if isinstance(node, Union):
-            return Estimate(cost, min(sum(part.rows for part in parts), every), work)
-        rows = every
-        for part in parts:
-            rows *= min(part.rows / every, 1.0) if every else 0.0
-        return Estimate(cost, rows, work)
+            rows = min(sum(part.rows for part in parts), every)
+        else:
+            rows = every
+            for part in parts:
+                rows *= min(part.rows / every, 1.0) if every else 0.0
+        spread = 1.0 if wanted is None else min(wanted / max(rows, LEAST), 1.0)
+        return Estimate(cost, rows, spread, rows_kept=rows_kept)
+
+    def _height(self, name: str) -> int:
+        found = self.facts.find_index(name)
+        return 0 if found is None else found.height
+
+    # --- documents by id ---
 
     def _fetch(self, below: Estimate, wanted: float | None) -> Estimate:
-        """Documents by id: one request for each page that has some of them."""
+        """Documents by id: pages that have some of them, those close together in one request."""
         facts = self.facts
         # Shares are guesses: what is expected to find less than one row is taken to find one.
         found = max(below.rows, 1.0) if facts.rows else 0.0
         rows = found if wanted is None else min(found, wanted)
         stored = rows * (1.0 - min(facts.tail_rows / facts.rows, 1.0)) if facts.rows else 0.0
-        pages = max(facts.document_bytes / PAGE_BYTES, float(facts.blocks))
-        touched = pages * (1.0 - (1.0 - 1.0 / pages) ** stored) if pages >= 1.0 else 0.0
-        size = touched / pages * facts.document_bytes if pages else 0.0
-        cost = below.cost + Cost(touched, size, rows)
-        return Estimate(cost, below.rows, below.work + rows * DOCUMENT_ROW_BYTES)
+        missing = stored * (1.0 - below.rows_kept)
+        pages = max(facts.document_bytes / (PAGE_BYTES * PACKED), float(facts.blocks))
+        region = max(pages * min(below.spread, 1.0), 1.0) if pages else 0.0
+        touched = region * (1.0 - (1.0 - 1.0 / region) ** missing) if region > 1.0 else min(region, missing)
+        length = facts.document_bytes / pages if pages else 0.0
+        reach = RANGE_GAP_BYTES_MAX / max(length, 1.0)  # pages between two that one request reads
+        apart = touched * (1.0 - touched / region) ** reach if region else 0.0
+        blocks = min(max(facts.blocks * below.spread, 1.0), touched)
+        requests = max(apart, blocks)
+        size = length * min(touched + (touched - requests) * min(reach / 2, region / max(touched, 1.0) - 1.0), region)
+        maps = 1.0 - facts.kept.maps() if touched else 0.0
+        # A page of which one row is wanted is searched, one of which several are is unpacked row by row.
+        shared = touched * (1.0 - min(touched / max(missing, LEAST), 1.0))
+        unpacked = shared * facts.rows / max(pages, 1.0)
+        work = rows * ROW + touched * PAGE + unpacked * PAGE_ROW
+        rounds = (touched > 0) + (maps > 0)
+        absent = 1.0 - facts.kept.documents()
+        cost = below.cost + Cost(
+            (requests + maps * blocks) * absent, size * absent, rows, rounds * (absent > 0), work / 1_000
+        )
+        return Estimate(cost, below.rows, below.spread, below.rows_kept, 1.0, "documents")
 
-    def _height(self, name: str) -> int:
-        found = self.facts.find_index(name)
-        return 0 if found is None else found.height
+
+def _above(below: Estimate, rows: float, work: float) -> Estimate:
+    """What a node that reads nothing makes of what comes from below."""
+    return replace(below, cost=below.cost + Cost(processor_ms=work / 1_000), rows=rows, kept=None)

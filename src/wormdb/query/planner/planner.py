@@ -32,7 +32,7 @@ from wormdb.query.plan import (
     Union,
 )
 from wormdb.query.planner.cache import PlanChoice
-from wormdb.query.planner.cost import estimate
+from wormdb.query.planner.cost import estimate, speed_of
 from wormdb.query.request import STRATEGIES
 from wormdb.query.selectivity import Selectivity
 
@@ -73,6 +73,7 @@ class _RatedCandidate:
     candidate: Candidate
     root: Node
     estimate: Estimate
+    score: float
 
 
 def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = None) -> QueryPlan:
@@ -106,6 +107,7 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
                 reason=reason,
                 cost=best.estimate.cost,
                 rejected=rejected,
+                level=facts.kept.level,
             ),
         )
     return QueryPlan(best.root, best.candidate.strategy, reason, best.estimate.cost, rejected)
@@ -145,13 +147,14 @@ def _simplified(tree: Filter, facts: Facts) -> Filter:
 
 
 def _rated(question: Question, without: Collection[str] = ()) -> list[_RatedCandidate]:
-    selectivity = Selectivity(question.facts)
+    selectivity, speed = Selectivity(question.facts), speed_of(question.facts)
     found = []
     for propose in _WAYS.values():
         for candidate in propose(question, ()):
             root = optimize(candidate.root, selectivity, without=without)
-            found.append(_RatedCandidate(candidate, root, estimate(root, question.facts, selectivity)))
-    return sorted(found, key=lambda rated: rated.estimate.score)
+            expected = estimate(root, question.facts, selectivity)
+            found.append(_RatedCandidate(candidate, root, expected, expected.score(speed)))
+    return sorted(found, key=lambda rated: rated.score)
 
 
 def _rate(question: Question) -> tuple[_RatedCandidate, list[_RatedCandidate]]:
@@ -170,7 +173,7 @@ def _rate(question: Question) -> tuple[_RatedCandidate, list[_RatedCandidate]]:
 def _rejected(question: Question, best: _RatedCandidate, others: Sequence[_RatedCandidate]) -> tuple[RejectedPlan, ...]:
     found = []
     for each in others[:_REJECTED_MAX]:
-        reason = f"{each.estimate.score / max(best.estimate.score, 1.0):.1f} times the cost"
+        reason = f"{each.score / max(best.score, 1.0):.1f} times the cost"
         if question.request.strategy not in {None, each.candidate.strategy}:
             reason = f"strategy {question.request.strategy} was asked for"
         found.append(RejectedPlan(each.candidate.strategy, each.candidate.what, each.estimate.cost, reason))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from wormdb.engine.blocks.runs import AttachedBase
 from wormdb.engine.columns.scan import scan_columns
@@ -22,6 +22,7 @@ from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.query.plan import ALL_IDS
+from wormdb.query.sources.residency import EngineResidency
 from wormdb.query.sources.source import Facts, IndexFacts
 from wormdb.settings import SAMPLE_ROWS
 from wormdb.system.types import LogNumber
@@ -76,7 +77,7 @@ class RootKnowledge:
     _readers: dict[Index, tuple[Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
     """The last ones. Views are not kept: they would keep the root from being forgotten."""
 
-    def facts(self, view: View) -> Facts:
+    def facts(self, view: View, ledger: Ledger) -> Facts:
         """The facts of a view, made once for each state. No requests; raises CorruptionError for a damaged root."""
         state = (view.number, view.definition)
         held = self._facts
@@ -85,7 +86,8 @@ class RootKnowledge:
         with self._lock:
             root = self._root_facts(view)
             tail = self._tail_of(view)
-            facts = _facts(view, root, tail)
+            kept = EngineResidency(ref(view.base), ledger.trees, view.definition, view.count)
+            facts = replace(_facts(view, root, tail), is_distant=ledger.is_distant, kept=kept)
             self._facts = (state, facts)
         return facts
 
@@ -324,7 +326,7 @@ class EngineSource:
     @property
     def facts(self) -> Facts:
         """As `QuerySource`. Raises CorruptionError for a damaged root."""
-        return self._known.facts(self.view)
+        return self._known.facts(self.view, self.ledger)
 
     def scan(
         self,

@@ -7,7 +7,7 @@ not move: asked twice, it answers the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from wormdb.query.plan import ALL_IDS
 from wormdb.schema.model import SYSTEM_FIELDS
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.kinds import Document
 
-__all__ = ["CountingSource", "Entries", "Facts", "IndexFacts", "QuerySource"]
+__all__ = [
+    "NOTHING_KEPT",
+    "CountingSource",
+    "Entries",
+    "Facts",
+    "IndexFacts",
+    "NothingKept",
+    "QuerySource",
+    "Residency",
+]
 
 
 class Entries(Protocol):
@@ -88,6 +97,90 @@ class CountingSource(Protocol):
 # --- What a planner knows of a source without reading: how much there is, which columns, which indexes.
 
 
+class Residency(Protocol):
+    """What of a source this process keeps, so that reading it again takes no requests: shares from 0 to 1, about.
+
+    A few things of each kind are looked at, and nothing is read.
+    """
+
+    @property
+    def level(self) -> int:
+        """Another number when far more or far less is kept than before; 0 if it is nothing."""
+        ...
+
+    def columns(self, names: Sequence[str]) -> float:
+        """Of the blocks of a scan of columns."""
+        ...
+
+    def documents(self) -> float:
+        """Of the bytes of blocks, as they are stored."""
+        ...
+
+    def maps(self) -> float:
+        """Of what must be known of a block before parts of it are read."""
+        ...
+
+    def nodes(self, name: str, spans: Sequence[Range], *, reverse: bool = ...) -> float:
+        """Of the nodes of an index on the way to ranges."""
+        ...
+
+    def rows(self, name: str, spans: Sequence[Range], *, reverse: bool = ..., first: int | None = ...) -> float:
+        """Of the documents that have entries in ranges of an index, or of the first of them."""
+        ...
+
+    def keys(self, keys: Sequence[bytes]) -> float:
+        """Of the documents under some keys of ids."""
+        ...
+
+    def all_rows(self) -> float:
+        """Of all documents."""
+        ...
+
+
+class NothingKept:
+    """The residency of a process that has read nothing yet."""
+
+    level = 0
+
+    def columns(self, names: Sequence[str]) -> float:  # noqa: ARG002 - nothing is kept
+        """Nothing."""
+        return 0.0
+
+    def documents(self) -> float:
+        """Nothing."""
+        return 0.0
+
+    def maps(self) -> float:
+        """Nothing."""
+        return 0.0
+
+    def nodes(self, name: str, spans: Sequence[Range], *, reverse: bool = False) -> float:  # noqa: ARG002 - nothing is kept
+        """Nothing."""
+        return 0.0
+
+    def rows(
+        self,
+        name: str,  # noqa: ARG002 - nothing is kept
+        spans: Sequence[Range],  # noqa: ARG002 - nothing is kept
+        *,
+        reverse: bool = False,  # noqa: ARG002 - nothing is kept
+        first: int | None = None,  # noqa: ARG002 - nothing is kept
+    ) -> float:
+        """Nothing."""
+        return 0.0
+
+    def keys(self, keys: Sequence[bytes]) -> float:  # noqa: ARG002 - nothing is kept
+        """Nothing."""
+        return 0.0
+
+    def all_rows(self) -> float:
+        """Nothing."""
+        return 0.0
+
+
+NOTHING_KEPT: Final = NothingKept()
+
+
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
     """One index that can answer for every document of the state."""
@@ -132,6 +225,10 @@ class Facts:
     """Some documents, chosen fairly; long texts in them are shortened."""
     fields: Mapping[str, FieldStatistics] = field(default_factory=dict)
     """By path what was found out about the values of fields, if not too much has changed since."""
+    is_distant: bool = True
+    """Whether a request goes over a network."""
+    kept: Residency = NOTHING_KEPT
+    """What this process need not read."""
     version: int = 0
     """Another one whenever a plan should be made anew: the number of the root."""
 
