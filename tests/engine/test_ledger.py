@@ -67,19 +67,18 @@ def test_own_writes_are_in_a_stale_view_even_after_an_unknown_outcome() -> None:
         ledger.commit(rig.batch(insert("b")), seconds=0)
     store.before = None
     seen: list[list[str]] = []
-    reading = threading.Event()
+    thread = threading.Thread(target=lambda: seen.append(list(contents(ledger.view(staleness_ms=10**9)))))
 
     def look(verb: str, key: str) -> None:
-        # Another thread reads while this one opens again, between the root and the tail.
-        if key != PATHS.root and not reading.is_set():
-            reading.set()
+        # Another thread reads while this one opens again, between the root and the tail; it waits for this one.
+        if key != PATHS.root:
             store.before = None
-            thread = threading.Thread(target=lambda: seen.append(list(contents(ledger.view(staleness_ms=10**9)))))
             thread.start()
-            thread.join(20)
+            thread.join(0.1)
 
     store.before = look
     ledger.view(staleness_ms=10**9)
+    thread.join(20)
     assert seen == [["a"]]
 
 

@@ -304,6 +304,10 @@ class BatonLock:
         self._depth += 1
         return True
 
+    def locked(self) -> bool:
+        """Whether a task has it."""
+        return self._owner is not None
+
     @property
     def depth(self) -> int:
         """How often the current task has taken it."""

@@ -16,6 +16,7 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.commit.commit import CommitId, CommitResult, Committer
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.operations import Pending
+from wormdb.engine.commit.readers import GroupRead
 from wormdb.engine.commit.turns import GroupCommit, WriterTurns
 from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Advance, Background, ForwardMode, Keeper, TailLimits
 from wormdb.engine.index.read import read_index
@@ -31,14 +32,12 @@ from wormdb.engine.state.view import EmptyBase
 from wormdb.errors import SnapshotTooOldError, WormError
 from wormdb.settings import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
 from wormdb.system.deadline import Deadline, current, within
-from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.engine.blocks.write import BlockWriter
     from wormdb.engine.commit.blobs import Blobs
-    from wormdb.engine.commit.head import Ahead
     from wormdb.engine.commit.operations import Guard
     from wormdb.engine.commit.pinned import PinnedView
     from wormdb.engine.commit.resolve import Fate
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
+    from wormdb.system.types import LogNumber
 
 __all__ = [
     "Background",
@@ -143,6 +143,7 @@ class Ledger:
         self._load = _Loader(store, pool, paths, self.trees, self.shelf)
         pace = WriterTurns(clock, chance)
         self._head = Head(self._log, self._register, runtime.misc, self._load, pace.told)
+        self._readers = GroupRead(self._head, clock)
         self._advance = Advance(
             self._head, self._register, self._forwarder, interval_ms=runtime.limits.interval_ms, clock=clock
         )
@@ -174,9 +175,6 @@ class Ledger:
         self._blobs: Blobs | None = None
         self._is_tried = False
         """Whether the store was tried before a write of this ledger."""
-        self._refreshed: float | None = None
-        self._undisturbed = LogNumber(0)
-        """The number at which this process last saw that no other writes."""
 
     def _forwarder(self) -> Forwarder:
         from wormdb.engine.forward.forward import Forwarder
@@ -222,16 +220,17 @@ class Ledger:
         writes are always in it.
         """
         self._runtime.check()
-        if not self._is_recent(staleness_ms) or not self._head.caught_up:
-            self._refresh(self._runtime.clock.monotonic(), keys)
-        return self._head.view()
+        if not staleness_ms:
+            return self._readers.view(keys)
+        since = self._runtime.clock.monotonic() - staleness_ms / 1000
+        return self._known_since(since) or self._readers.view(keys, since=since)
 
-    def _refresh(self, now: float, keys: Sequence[bytes] = (), asked: Ahead | None = None) -> None:
-        known = self._head.number if self._head.caught_up else None
-        self._head.refresh(keys, asked)
-        self._refreshed = now
-        if known is None or known == self._head.number:
-            self._undisturbed = self._head.number
+    def _known_since(self, since: float) -> View | None:
+        """The state that this process knows, if it found the end of the log at a time or later. No requests."""
+        with self._head.lock:
+            asked_at = self._readers.asked_at
+            is_known = asked_at is not None and asked_at > since and self._head.caught_up
+            return self._head.view() if is_known else None
 
     def trusted(self) -> View | None:
         """The state that this process knows, if it is likely to be the newest; None if it had better ask. No requests.
@@ -240,9 +239,9 @@ class Ledger:
         is enough for a commit on top of it: an entry of another writer is met there.
         """
         self._runtime.check()
-        with self._head.lock:
-            is_likely = self._head.caught_up and self._head.others <= self._undisturbed
-            return self._head.view() if is_likely and self._is_recent(KNOWLEDGE_MS_MAX) else None
+        if self._head.others > self._readers.quiet:
+            return None
+        return self._known_since(self._runtime.clock.monotonic() - KNOWLEDGE_MS_MAX / 1000)
 
     def get(self, key: bytes, *, staleness_ms: float = 0) -> tuple[View, StoredVersion | None]:
         """The state now and what is under an id's key in it. 1 GET for the log, and 1 for the page of a block.
@@ -254,17 +253,19 @@ class Ledger:
         known = self._head.view()
         is_known = not self._runtime.is_distant or known.overlay.get(key, known.number) is not None
         is_known = is_known or (isinstance(known.base, RunBase) and known.base.runs.keeps(key))
-        if is_known or self._is_recent(staleness_ms) or not self._head.caught_up:
+        since = self._runtime.clock.monotonic() - staleness_ms / 1000 if staleness_ms else None
+        if is_known or not self._head.caught_up or (since is not None and self._known_since(since) is not None):
             return self._get(key, staleness_ms)
-        now = self._runtime.clock.monotonic()
-        asked = self._head.ask()
         found, is_gone = None, False
-        try:
-            found = known.base.get(key)
-        except SnapshotTooOldError:
-            is_gone = True  # its root was replaced long ago; what is read below finds the new one
-        self._refresh(now, asked=asked)
-        view = self._head.view()
+
+        def look_up() -> None:
+            nonlocal found, is_gone
+            try:
+                found = known.base.get(key)
+            except SnapshotTooOldError:
+                is_gone = True  # its root was replaced long ago; what is read below finds the new one
+
+        view = self._readers.view(since=since, beside=look_up)
         if is_gone or view.base is not known.base or view.is_ahead or view.overlay.attached(view.number):
             return self._get(key, staleness_ms, view)
         return view, view.overlay.get(key, view.number) or found
@@ -285,16 +286,12 @@ class Ledger:
         Raises CorruptionError if that is the newest root, and `error` if it is not about an object.
         """
         self._head.renew(0 if view.place is None else view.place.root.revision, error)
-        self._refreshed = None
-
-    def _is_recent(self, staleness_ms: float) -> bool:
-        now = self._runtime.clock.monotonic()
-        return self._refreshed is not None and (now - self._refreshed) * 1000 < staleness_ms
+        self._readers.asked_at = None
 
     def forget(self) -> None:
         """Know nothing, as after a start: the next read begins with the newest root. No requests."""
         self._head.forget()
-        self._refreshed = None
+        self._readers.asked_at = None
 
     def pin(self, view: View) -> PinnedView:
         """The state of a view of this collection as a value that can be sent to another process. No requests."""
@@ -369,9 +366,7 @@ class Ledger:
         if isinstance(outcome, WormError):
             raise outcome
         # Its slot was empty when it was tried, after the start: no entry before it is missing.
-        self._refreshed = start if self._refreshed is None else max(self._refreshed, start)
-        if self._head.others in (others, outcome.number):
-            self._undisturbed = max(self._undisturbed, outcome.number)
+        self._readers.told(start, outcome.number, is_quiet=self._head.others in (others, outcome.number))
         self._keeper.after_commit()
         return outcome
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import _thread
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from wormdb.errors import UnavailableError
 from wormdb.settings import GRACE_SECONDS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wormdb.system.clock import Clock
 
-__all__ = ["Deadline", "TimedLock", "beside", "current", "pause", "stepwise", "within"]
+__all__ = ["Deadline", "TimedLock", "await_lock", "beside", "current", "pause", "stepwise", "within"]
 
 T = TypeVar("T")
 
@@ -199,6 +199,25 @@ LOOK_SECONDS = 1.0
 
 MOMENT = 0.001
 
+
+class Waitable(Protocol):
+    """A lock, as far as it is waited for."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take it; whether it could be taken in time."""
+        ...
+
+
+def await_lock(lock: Waitable, what: str) -> None:
+    """Take a lock that another thread gives back. Raises UnavailableError when the time of the call is over."""
+    deadline = current()
+    if deadline is None:
+        lock.acquire()
+        return
+    while not lock.acquire(timeout=max(min(deadline.rest, LOOK_SECONDS), MOMENT)):
+        deadline.check(what)
+
+
 _RLock: Any = _thread.RLock  # the stubs do not know all that it has
 
 
@@ -239,21 +258,12 @@ class TimedLock(_RLock):  # type: ignore[misc]  # of a type that the stubs do no
 
     def __enter__(self) -> Self:
         """Take it. Raises UnavailableError when the time of the call is over."""
-        depth = self.depth
+        depth = self._recursion_count()  # not `depth` and `attempt`: every read comes here several times
         try:
-            self._wait()
+            if (depth and not self._is_reentrant) or not self.acquire(blocking=False):
+                assert not depth, f"{self._what}: a thread waits for itself"
+                await_lock(self, self._what)
             return self  # noqa: TRY300 - an interrupt here must give it back
         except BaseException:
             self.release_to(depth)
             raise
-
-    def _wait(self) -> None:
-        if self.attempt():
-            return
-        assert not self.depth, f"{self._what}: a thread waits for itself"
-        deadline = current()
-        if deadline is None:
-            self.acquire()
-            return
-        while not self.acquire(timeout=max(min(deadline.rest, LOOK_SECONDS), MOMENT)):
-            deadline.check(self._what)

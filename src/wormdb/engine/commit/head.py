@@ -24,12 +24,12 @@ from wormdb.engine.state.projection import LogStage
 from wormdb.engine.state.view import EmptyBase, Overlay, View, sequence_of
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached, SchemaChanged
-from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX
+from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TAIL_PROBES_MAX
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.clock import MiscClock
@@ -219,20 +219,27 @@ class Head:
         return self._last.sequence
 
     def ask(self) -> Ahead:
-        """Ask the log for what comes next in another thread, for a `refresh` a moment later. 1 GET."""
+        """Ask the log for what comes next in another thread, for a `look` a moment later. 1 GET."""
         number = self.number
         return number, self._log.ask(number)
 
-    def refresh(self, keys: Sequence[bytes] = (), asked: Ahead | None = None) -> None:
-        """Learn every entry there is now. 1 GET if nothing is new and knowledge is recent; none if that was `asked`.
+    def refresh(self) -> None:
+        """Learn every entry there is now, by looks of 1, 2, 4, … entries. 1 GET if nothing is new. Raises as `look`."""
+        width = 1
+        while not self.look(width):
+            width = min(2 * width, TAIL_PROBES_MAX)
 
-        A first call also reads the root; then what look-ups of `keys` need of its blocks is read while the log is
-        asked. Raises CorruptionError if the log does not chain.
+    def look(self, width: int = 1, keys: Sequence[bytes] = (), asked: Ahead | None = None) -> bool:
+        """Learn what is there of the next `width` entries; whether that is all there is. `width` GETs at once.
+
+        None if `asked` is the answer about the next one. The root is read too, if nothing is known or knowledge is
+        not recent; a first look also reads what look-ups of `keys` need of its blocks, while the log is asked.
+        Raises CorruptionError if the log does not chain.
         """
         just_opened = False
         for _ in range(REOPENS_MAX):
             with self.lock:
-                opened, opening, number, known = self.opened, self._openings, self.number, self.time
+                opened, opening, number, known = self.opened, self._openings, self._last.number, self.time
             if not opened:
                 state = self._register.read()
                 with self.lock:
@@ -245,11 +252,12 @@ class Head:
                 ahead = self._log.ask(number)
                 self.view().base.prepare(keys)
             just_opened, asked = False, None
-            reached = self._follow(number, known, self._log.rounds(number, ahead))
+            tail = self._log.round(number, width if ahead is None else 1, ahead)
+            reached = self._follow(number, known, tail)
             with self.lock:
-                if reached is not None and self.opened and self.number >= reached:
-                    self.caught_up = True
-                    return
+                if reached is not None and self.opened and self._last.number >= reached:
+                    self.caught_up |= tail.ended
+                    return tail.ended
                 if reached is None and self._openings == opening:
                     log.info("%s: what was known at entry %d is too old, opening again", self._log.collection, number)
                     self.forget()
@@ -258,20 +266,6 @@ class Head:
             reason="its tail does not fit its root, however often both are read",
             key=self._log.paths.root,
         )
-
-    def look(self, width: int) -> bool:
-        """Learn what is there of the next `width` entries; whether that is all there is. `width` GETs at once.
-
-        Raises CorruptionError if the log does not chain.
-        """
-        with self.lock:
-            opened, number, known = self.opened, self.number, self.time
-        if opened:
-            tail = self._log.round(number, width)
-            if self._follow(number, known, [tail]) is not None:
-                return tail.ended
-        self.refresh()
-        return True
 
     def absorb(self, record: LogRecord, created: StoreTime | None = None) -> None:
         """Take in an entry, which may be known already or not yet be in reach. No requests.
@@ -377,37 +371,36 @@ class Head:
         self.opened, self.caught_up = whole
         self._on_news(entry)
 
-    def _follow(self, number: LogNumber, known: StoreTime | None, tails: Iterable[TailRound]) -> LogNumber | None:
+    def _follow(self, number: LogNumber, known: StoreTime | None, tail: TailRound) -> LogNumber | None:
         """Take in what comes after `number`, known at `known`; how far it goes, or None if the view was too old."""
-        for tail in tails:
-            self._misc.tell(tail.last, is_served=self._log.store.is_served)
-            # Found or not, an answer about a slot that was trimmed means nothing: even an entry
-            # there may be a late write of a process that slept.
-            state = None
-            if not is_recent(known, tail.last) or self._is_root_old(tail.last):
-                state = self._register.read()
-                if not self._is_current(state, LogNumber(number + 1)):
-                    return None
-            for record in tail.records:
-                self.absorb(record)
-                number = record.number
-            # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
-            # a moment. Only what no root has applied yet stays for an hour.
-            if tail.ended:
-                known = tail.first
-            elif state is not None:
-                known = state.time if state.applied <= number else None
-            if state is not None:
-                self.rebase(state)  # it may have applied what was not known before
+        self._misc.tell(tail.last, is_served=self._log.store.is_served)
+        # Found or not, an answer about a slot that was trimmed means nothing: even an entry
+        # there may be a late write of a process that slept.
+        state = None
+        if not is_recent(known, tail.last) or self._is_root_old(tail.last):
+            state = self._register.read()
+            if not self._is_current(state, LogNumber(number + 1)):
+                return None
+        for record in tail.records:
+            self.absorb(record)
+            number = record.number
+        # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
+        # a moment. Only what no root has applied yet stays for an hour.
+        if tail.ended:
+            known = tail.first
+        elif state is not None:
+            known = state.time if state.applied <= number else None
+        if state is not None:
+            self.rebase(state)  # it may have applied what was not known before
         with self.lock:
-            if self.number == number and known is not None:
+            if self._last.number == number and known is not None:
                 self.time = known if self.time is None else max(self.time, known)
         return number
 
     def _is_root_old(self, now: StoreTime | None) -> bool:
         """Whether objects that only older roots name may be removed soon: they stay for an hour."""
-        with self.lock:
-            return now is not None and self._rooted is not None and now - self._rooted > ROOT_MS_MAX
+        rooted = self._rooted
+        return now is not None and rooted is not None and now - rooted > ROOT_MS_MAX
 
     def _is_current(self, state: RootState, slot: LogNumber) -> bool:
         """Whether `slot` had not been trimmed when it was looked at, before this root, and the root is of our log."""

@@ -1,0 +1,148 @@
+"""Many threads that read beside a writer that commits all the time, on a store that takes 25 ms for a request."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from benchmarks.commits import open_slowly
+from benchmarks.measure import Count
+from wormdb.engine.commit.readers import GroupRead
+from wormdb.storage.memory import drop_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from benchmarks.measure import Row
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.engine.state.view import View
+
+__all__ = ["TITLE", "run"]
+
+TITLE = "crowd: threads of one process that read beside a writer, 25 ms a request"
+THREADS = (1, 16, 64)
+DELAY_MS = 25
+SECONDS = float(os.environ.get("WORMDB_BENCH_SECONDS", "6"))
+URL = "memory://crowd"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What readers got."""
+
+    threads: int
+    reads: int
+    seconds: float
+    gets: int
+    processor_seconds: float
+    stale: int
+    """Reads that missed what was acknowledged before they began."""
+
+    @property
+    def per_second(self) -> float:
+        """Reads of all threads in a second."""
+        return self.reads / self.seconds
+
+    @property
+    def gets_a_read(self) -> float:
+        """GETs of the readers' process for a read."""
+        return self.gets / self.reads
+
+    def __str__(self) -> str:
+        mean_ms = 1000 * self.threads * self.seconds / self.reads
+        processor = 1e6 * self.processor_seconds / self.reads
+        return f"{self.per_second:,.0f} reads/s, mean {mean_ms:.0f} ms, {processor:,.0f} µs of processor time"
+
+
+def run() -> list[Row | Count]:
+    """Each number of threads, with probes of their own and together."""
+    return [row for threads in THREADS for row in _rows(threads)]
+
+
+def _rows(threads: int) -> list[Count]:
+    alone, together = measure(threads, _probes_alone()), measure(threads)
+    is_crowd = threads == THREADS[-1]
+    ratio = together.per_second / alone.per_second
+    return [
+        Count(
+            f"{threads} threads, together: GETs a read", str(together), together.gets_a_read,
+            "≤ 0.3" if is_crowd else "none", not is_crowd or together.gets_a_read <= 0.3,
+        ),
+        Count(f"{threads} threads, a probe each: GETs a read", str(alone), alone.gets_a_read, "none", passed=True),
+        Count(
+            f"{threads} threads: reads/s together, beside a probe each", "the same run", ratio,
+            "≥ 8" if is_crowd else "none", not is_crowd or ratio >= 8,
+        ),
+        Count(
+            f"{threads} threads: reads that miss what was acknowledged before", f"{together.reads:,} reads",
+            together.stale, "0", together.stale == 0,
+        ),
+    ]
+
+
+def _probes_alone() -> AbstractContextManager[object]:
+    """Every reader asks for itself."""
+
+    def view(self: GroupRead, *_: object, **__: object) -> View:
+        self._head.refresh()
+        return self._head.view()
+
+    return mock.patch.object(GroupRead, "view", view)
+
+
+def measure(threads: int, way: AbstractContextManager[object] | None = None, **options: Any) -> Rate:
+    """What `threads` threads read in some seconds beside a writer of another process, which has its own database."""
+    with way or nullcontext(), open_slowly(URL, DELAY_MS) as database, _writing() as acknowledged:
+        things = database["things"]
+        things.find_by_id("x", **options)
+        before, processor, start = database.cost().gets, time.process_time(), time.perf_counter()
+        end = start + SECONDS
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(lambda _: _read(things, acknowledged, end, options), range(threads)))
+        seconds, processor = time.perf_counter() - start, time.process_time() - processor
+        gets = database.cost().gets - before
+    drop_memory("crowd")
+    reads, stale = (sum(each) for each in zip(*found, strict=True))
+    return Rate(threads, reads, seconds, gets, processor, stale)
+
+
+def _read(things: Collection[Document], acknowledged: list[int], end: float, options: dict[str, Any]) -> tuple[int, int]:
+    reads = stale = 0
+    while time.perf_counter() < end:
+        least = acknowledged[0]
+        found = things.find_by_id("x", **options)
+        reads += 1
+        stale += found is None or found["n"] < least
+    return reads, stale
+
+
+@contextmanager
+def _writing() -> Iterator[list[int]]:
+    """Another client commits one after the other; gives what was acknowledged last."""
+    acknowledged, is_over = [0], threading.Event()
+    with open_slowly(URL, DELAY_MS) as database:
+        things = database["things"]
+        things.save({"id": "x", "n": 0})
+
+        def write() -> None:
+            while not is_over.is_set():
+                number = acknowledged[0] + 1
+                things.save({"id": "x", "n": number})
+                acknowledged[0] = number
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            yield acknowledged
+        finally:
+            is_over.set()
+            writer.join()
