@@ -12,6 +12,7 @@ SUITES = (
     "formats",
     "commits",
     "reads",
+    "crowd",
     "scans",
     "loads",
     "queries",

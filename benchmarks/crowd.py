@@ -74,17 +74,26 @@ def _rows(threads: int) -> list[Count]:
     ratio = together.per_second / alone.per_second
     return [
         Count(
-            f"{threads} threads, together: GETs a read", str(together), together.gets_a_read,
-            "≤ 0.3" if is_crowd else "none", not is_crowd or together.gets_a_read <= 0.3,
+            f"{threads} threads, together: GETs a read",
+            str(together),
+            together.gets_a_read,
+            "≤ 0.3" if is_crowd else "none",
+            not is_crowd or together.gets_a_read <= 0.3,
         ),
         Count(f"{threads} threads, a probe each: GETs a read", str(alone), alone.gets_a_read, "none", passed=True),
         Count(
-            f"{threads} threads: reads/s together, beside a probe each", "the same run", ratio,
-            "≥ 8" if is_crowd else "none", not is_crowd or ratio >= 8,
+            f"{threads} threads: reads/s together, beside a probe each",
+            "the same run",
+            ratio,
+            "≥ 8" if is_crowd else "none",
+            not is_crowd or ratio >= 8,
         ),
         Count(
-            f"{threads} threads: reads that miss what was acknowledged before", f"{together.reads:,} reads",
-            together.stale, "0", together.stale == 0,
+            f"{threads} threads: reads that miss what was acknowledged before",
+            f"{together.reads:,} reads",
+            together.stale,
+            "0",
+            together.stale == 0,
         ),
     ]
 
@@ -115,7 +124,9 @@ def measure(threads: int, way: AbstractContextManager[object] | None = None, **o
     return Rate(threads, reads, seconds, gets, processor, stale)
 
 
-def _read(things: Collection[Document], acknowledged: list[int], end: float, options: dict[str, Any]) -> tuple[int, int]:
+def _read(
+    things: Collection[Document], acknowledged: list[int], end: float, options: dict[str, Any]
+) -> tuple[int, int]:
     reads = stale = 0
     while time.perf_counter() < end:
         least = acknowledged[0]

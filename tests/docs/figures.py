@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from wormdb import settings as limits
 from wormdb.cli.input.engine import auto_bytes
+from wormdb.engine.commit.readers import PROBES_MAX
 from wormdb.engine.commit.turns import DOOR_EVERY
 from wormdb.engine.forward.rewrite import SWAP_BLOCKS, TURN_SWAPS
 from wormdb.engine.tree import statistics
@@ -124,6 +125,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("floor(time / {:,} ms)", (limits.NODE_WINDOW_MS,)),
         ("up to {}, {}", (minutes(PACE.shared_seconds), _SHARED)),
     ],
+    "docs/design/0026-readers-and-consistency.md": [("Up to {} probes are on their way at once", (str(PROBES_MAX),))],
     "docs/design/0019-clocks.md": [
         ("within {}; then", (minutes(ms(SETTLING_MS)),)),
         ("took more than {} has", (seconds(ms(PATIENCE_MS)),)),
@@ -273,6 +275,7 @@ FREE: dict[str, list[str]] = {
     "docs/design/0012-bulk-jobs.md": ["a root of 85 kB; folding keeps it near 22 kB"],
     "docs/design/0013-garbage-collection.md": ["as 8 bytes a key"],
     "docs/design/0023-jobs-on-two-engines.md": ["about 15 seconds to start"],
+    "docs/design/0026-readers-and-consistency.md": ["threads, 25 ms a request and a", "64 threads at 25 ms beside"],
     "docs/explanation/indexes.md": ["1.5 to 2 bytes a key"],
     "docs/explanation/scaling.md": [
         "documents of 1 KB",

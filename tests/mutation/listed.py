@@ -18,7 +18,7 @@ AREAS = {
         "engine/commit/resolve.py",
         "engine/commit/turns.py",
     ),
-    "head": ("engine/commit/head.py", "engine/state/view.py"),
+    "head": ("engine/commit/head.py", "engine/commit/readers.py", "engine/state/view.py"),
     "log": ("engine/log/entries.py",),
     "register": ("engine/log/root.py",),
     "forward": (
@@ -55,6 +55,7 @@ AREAS = {
 
 COMMIT = ("engine/commit/test_commit.py", "engine/test_found_by_simulation.py", "engine/sweeps/test_sweep.py")
 HEAD = ("engine/commit/test_head.py", "engine/commit/test_paused.py", "engine/test_found_by_simulation.py")
+READERS = ("engine/commit/test_readers.py",)
 LOG = ("engine/log/test_entries.py", "engine/commit/test_head.py")
 FORWARD = ("engine/forward/test_forward.py", "engine/forward/test_forwarding.py")
 KEEPER = ("engine/forward/test_keeper.py", "engine/forward/test_keeper_files.py")
@@ -137,6 +138,16 @@ MUTANTS = [
     Mutant("engine/commit/head.py", "if newest == revision:", "if False:", (*HEAD, "maintenance/gc/test_readers.py")),
     Mutant("engine/commit/head.py", "state.root.trimmed >= slot", "state.root.trimmed > slot", HEAD),
     Mutant("engine/commit/head.py", "ours.hash != state.root.hash_applied", "False", HEAD),
+    Mutant("engine/commit/readers.py", "if len(self._senders) < PROBES_MAX:", "if True:", READERS),
+    Mutant("engine/commit/readers.py", "if since is not None:", "if False:", READERS),
+    Mutant("engine/commit/readers.py", "sender.order > reader.order and sender.number >= number", "False", READERS),
+    Mutant("engine/commit/readers.py", "if self._head.caught_up:  #", "if True:  #", READERS),
+    Mutant("engine/commit/readers.py", "if deadline is None or deadline.left > 0:", "if True:", READERS),
+    Mutant("engine/commit/readers.py", " or not each.deadline.is_patient", "", READERS),
+    Mutant("engine/commit/readers.py", "if each.is_away:", "if False:", READERS),
+    Mutant(
+        "engine/commit/readers.py", "self._queue = {**unserved, **self._queue}", "self._queue = self._queue", READERS
+    ),
     Mutant("engine/state/view.py", "if held.rev <= number:", "if True:", ("engine/state/test_view.py",)),
     Mutant(
         "engine/state/view.py",

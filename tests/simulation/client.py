@@ -55,6 +55,13 @@ class Client:
             }
             call.result = (view.number, view.count, found)
 
+    def look(self, kind: str) -> None:
+        """Read one document, or everything, perhaps as it was a moment ago."""
+        if kind == "read":
+            self.read(self.world.pick("a", "b", "s0", "s1", "x"))
+        else:
+            self.scan(stale=kind == "stale")
+
     def save(self, document: dict[str, Any]) -> None:
         """Save a document, whatever is there."""
         with self.world.history.call("save", id=document["_id"], v=document.get("v")) as call:

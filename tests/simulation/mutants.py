@@ -23,6 +23,7 @@ from wormdb.engine import ledger
 from wormdb.engine.commit import head, validate
 from wormdb.engine.commit.commit import CommitResult, Committer
 from wormdb.engine.commit.head import Head
+from wormdb.engine.commit.readers import GroupRead
 from wormdb.engine.commit.resolve import Resolver
 from wormdb.engine.commit.validate import Group, _BatchCheck
 from wormdb.engine.feed import Feed, FeedParts
@@ -369,7 +370,31 @@ def times_of_entries_alone() -> AbstractContextManager[object]:
     return rewritten(AsOf, ("rev <= self.floor or ", ""))
 
 
+def reader_joins_a_probe_on_its_way() -> AbstractContextManager[object]:
+    """What was acknowledged after the probe was sent is missed by a reader that came after that."""
+    return rewritten(GroupRead, ("if since is not None:", "if True:"), ("sender.sent >= since", "True"))
+
+
+def answer_for_later_readers() -> AbstractContextManager[object]:
+    """An answer also serves those that wait for a probe that is to be sent."""
+    taken = "if ended and (reader.readers.update(self._queue) or not self._queue.clear()):"
+    return rewritten(GroupRead, ("if ended:", taken))
+
+
+def answer_for_later_probes() -> AbstractContextManager[object]:
+    return rewritten(GroupRead, ("if sender is reader or 0 < sender.order < reader.order:", "if True:"))
+
+
+def readers_served_by_half_a_tail() -> AbstractContextManager[object]:
+    """An entry was found, and what comes after it is not asked for."""
+    return rewritten(GroupRead, ("if ended:", "if True:"), ("for sender in self._senders:", "for sender in [reader]:"))
+
+
 MUTANTS = [
+    Mutant("reader joins a probe on its way", reader_joins_a_probe_on_its_way, "register", 3, "readers"),
+    Mutant("answer given to later readers", answer_for_later_readers, "register", 4, "readers"),
+    Mutant("answer given to later probes", answer_for_later_probes, "register", 4, "readers"),
+    Mutant("readers served by half a tail", readers_served_by_half_a_tail, "register", 0, "readers"),
     Mutant("one document twice in an entry", one_document_twice_in_an_entry, "handles", 18, "crowd"),
     Mutant("a folder's time is the wall clock", wall_clock_of_a_folder, "bank", 7, "clocks"),
     Mutant("clocks that are ahead are followed", clocks_ahead_followed, "numbers", 80, "clocks"),

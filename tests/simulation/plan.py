@@ -2,10 +2,12 @@
 
 Each fault is off, rare or common, drawn on its own, so that runs differ in kind. Some runs are aimed at the places
 where protocols like this one have broken before: writes that land hours late (`late`), all nodes waking at once
-with old knowledge while the log is trimmed (`dawn`), many threads that commit together and fail (`crowd`), and many
-that write while others bring the log forward and build indexes (`busy`). One kind of run (`clocks`) is on a folder,
+with old knowledge while the log is trimmed (`dawn`), many threads that commit together and fail (`crowd`), many
+that write while others bring the log forward and build indexes (`busy`), and many that read beside a few that write
+(`readers`). One kind of run (`clocks`) is on a folder,
 whose time is told by processes with clocks that are set by days, ahead and back. In `silent` runs, which no seed
-chooses by itself, a lost request is never answered, so that only deadlines end calls.
+chooses by itself, a lost request is never answered, so that only deadlines end calls. No seed chooses `readers` either,
+but in many runs some threads only read.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ __all__ = ["FOCUSES", "HOUR_MS", "Plan"]
 
 HOUR_MS = 3_600_000.0
 DAY_MS = 24 * HOUR_MS
-FOCUSES = ("late", "dawn", "crowd", "busy", "clocks", "silent")
+FOCUSES = ("late", "dawn", "crowd", "busy", "clocks", "silent", "readers")
 SHARES = {"late": 0.1, "dawn": 0.25, "crowd": 0.35, "busy": 0.45, "clocks": 0.6}
 """Below which draw a run is aimed at what."""
 TINY_STAGE_BYTES = 360
@@ -66,6 +68,10 @@ class Plan:
     """Calls of each client."""
     stage_bytes: int = STAGE_BYTES
     block_bytes: int = BLOCK_BYTES_TARGET
+    readers: int = 0
+    """Threads on each node that only read, beside the clients."""
+    probes: int = 4
+    """Probes of the log that the readers of a node have on their way at once."""
     jump_ms: float = 600_000.0
     """By how much a clock is set at most, either way."""
 
@@ -123,6 +129,10 @@ class Plan:
             plan = replace(plan, weather=weather, commit_seconds=2, read_seconds=3, forward_entries=1000)
             plan = replace(plan, tail_entries_max=1000, is_long=False, pauses=False, crashes=False, jumps=False)
             return replace(plan, nodes=2, threads=4, steps=8, distance=1)
+        if focus == "readers":
+            weather = replace(plan.weather, refused=min(plan.weather.refused, 0.03))
+            plan = replace(plan, weather=weather, is_long=False, commit_seconds=2, bursts=False)
+            return replace(plan, nodes=2, threads=3, steps=10, readers=5)
         if focus == "busy":
             plan = replace(plan, weather=Weather(late=0.01, twice=0.03, slow=0.03), commit_seconds=30, is_long=False)
             return replace(plan, nodes=2, threads=4, steps=8, distance=1, crashes=False, bursts=False)
@@ -135,8 +145,11 @@ class Plan:
     def sized(self, chance: Chance) -> Plan:
         """With sizes that a few documents reach, in some runs."""
         staged, cut, days = chance.fraction() < 0.4, chance.fraction() < 0.4, chance.fraction() < 0.3
+        readers, probes = (0, 0, 3)[int(3 * chance.fraction())], (1, 1, 2, 4)[int(4 * chance.fraction())]
         return replace(
             self,
+            readers=self.readers or readers,
+            probes=probes,
             stage_bytes=TINY_STAGE_BYTES if staged and not self.weather.is_silent else STAGE_BYTES,
             block_bytes=TINY_BLOCK_BYTES if cut else BLOCK_BYTES_TARGET,
             jump_ms=20 * DAY_MS if days else self.jump_ms,

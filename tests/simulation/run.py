@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
+from unittest import mock
 
 from tests.simulation.client import Client
 from tests.simulation.collecting import clean_up, short_lives
@@ -32,6 +33,7 @@ from tests.simulation.store import COLLECTION, LATE_MS_MAX, PATHS, Bucket, Trace
 from tests.simulation.times import check_times
 from tests.simulation.watcher import WATCHERS, Watcher
 from tests.simulation.workloads import WORKLOADS
+from wormdb.engine.commit import readers
 from wormdb.engine.commit.resolve import Fate as CommitFate
 from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.settings import LOG_RETENTION_MS_MIN
@@ -55,6 +57,8 @@ TRACE_SHOWN = 60
 ROOTS_LOOKED_AT = 1
 REBUILT_EACH = 3
 OVERTIME_SECONDS = 1.0
+READS_MAX = 25
+READER_REST_MS = 60.0
 OF_THE_ENGINE = ("scan", "as of", "define", "create index", "drop index", "owners", "ask")
 """Calls of a simulation that go to the engine directly, are streams, or several: each request has its own time."""
 
@@ -140,7 +144,8 @@ class _Run:
 
     def play(self) -> None:
         forget_conditions()
-        with tiny_objects(), short_lives() if self._collects else nullcontext():
+        probes = mock.patch.object(readers, "PROBES_MAX", self._plan.probes)
+        with tiny_objects(), probes, short_lives() if self._collects else nullcontext():
             with cooperative_locks(self.world.scheduler):
                 self.world.scheduler.spawn("director", self._direct)
                 self.world.scheduler.run()
@@ -180,6 +185,8 @@ class _Run:
         for node in nodes:
             for thread in range(plan.threads):
                 self._spawn_client(node, f"{node.name}-{thread}")
+            for thread in range(plan.readers):
+                self._spawn_reader(node, f"{node.name}-reader{thread}")
         self._spawn_keepers(nodes)
         while world.workers:
             world.scheduler.sleep(60_000)
@@ -199,6 +206,19 @@ class _Run:
             self.world.workers -= 1
 
         self.world.scheduler.spawn(name, body)
+
+    def _spawn_reader(self, node: Node, name: str) -> None:
+        """A thread that only reads, for as long as others write."""
+        world, client = self.world, Client(self.world, node)
+
+        def body() -> None:
+            for _ in range(READS_MAX):
+                world.scheduler.sleep(world.between(0, READER_REST_MS))
+                if not world.workers:
+                    return
+                self._guarded(node, lambda: client.look(world.pick("read", "scan", "scan", "stale")))
+
+        world.scheduler.spawn(name, body)
 
     def _spawn_keepers(self, nodes: list[Node]) -> None:
         """Start all nodes that are not clients; they stop when the last client has."""

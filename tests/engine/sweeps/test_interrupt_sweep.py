@@ -21,6 +21,7 @@ from tests.engine.rig import HookStore
 from tests.simulation.remembered import remembered_blocks
 from wormdb.api.database import Database
 from wormdb.api.schema import read_schema
+from wormdb.engine.commit import readers
 from wormdb.errors import UniqueViolationError, WormError
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
+    from wormdb.engine.commit.readers import GroupRead
     from wormdb.storage.store import Store
 
     Act = Callable[[], object]
@@ -376,3 +378,77 @@ def _follow(company: Company, group: Any, go: threading.Event, leads: bool) -> N
             break
         threading.Event().wait(0.001)
     go.set()
+
+
+@pytest.mark.parametrize("sends", [True, False], ids=["the one that sends", "one that waits"])
+def test_readers_beside_an_interrupted_one_go_on(sends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader is held in its probe; others wait. One of them sends the next probe, and one of them is interrupted."""
+    monkeypatch.setattr(readers, "PROBES_MAX", 1)
+    stride = int(os.environ.get("WORMDB_STRIDE", "5"))
+    number, wrong = 1, {}
+    while True:
+        world = World()
+        crowd, go = ReadersBeside(world), threading.Event()
+
+        def hold(verb: str, key: str, go: threading.Event = go) -> None:
+            if verb == "probe" and threading.current_thread() is not threading.main_thread():
+                go.wait(PATIENCE_SECONDS)
+
+        world.store.before = hold
+        crowd.read(lambda group: bool(group._senders))
+        if not sends:
+            crowd.read(lambda group: len(group._queue) == 1)
+        interrupter = Interrupter(number)
+        helper = threading.Thread(target=crowd.follow, args=(go, 1 if sends else 2), daemon=True)
+        helper.start()
+        interrupter.run(world.things.count)
+        go.set()
+        helper.join(PATIENCE_SECONDS)
+        try:
+            crowd.end()
+            in_time(lambda world=world: check_count(world))  # type: ignore[misc] # bound now
+        except (Exception, AssertionError) as error:  # noqa: BLE001 - all places are wanted
+            wrong[interrupter.where] = f"{type(error).__name__} {error}"[:300]
+        if interrupter.where is None:
+            break
+        number += stride
+    assert number > stride
+    assert wrong == {}
+
+
+class ReadersBeside:
+    """Threads that read a collection."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.group = world.database._ledger("t/")._readers
+        self._counts: list[int] = []
+        self._threads: list[threading.Thread] = []
+
+    def read(self, until: Callable[[GroupRead], bool]) -> None:
+        """In a thread of its own."""
+        thread = threading.Thread(target=lambda: self._counts.append(self.world.things.count()), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        wait_for(lambda: until(self.group))
+
+    def follow(self, go: threading.Event, waiting: int) -> None:
+        """When the main thread waits, let another wait behind it; then let go what all of them wait for."""
+        for _ in range(200):
+            if len(self.group._queue) >= waiting or go.is_set():
+                break
+            threading.Event().wait(0.001)
+        self.read(lambda group: bool(group._queue) or go.is_set())
+        go.set()
+
+    def end(self) -> None:
+        for thread in self._threads:
+            thread.join(PATIENCE_SECONDS)
+        assert self._counts == [4] * len(self._threads), "one hangs, or saw something else"
+        assert not self.group._senders
+        assert not self.group._queue
+
+
+def check_count(world: World) -> None:
+    world.rival().insert({"id": "new", "u": "new", "n": 1})
+    assert world.things.count() == 5
