@@ -19,6 +19,7 @@ PUBLIC = {
     "block": "documents as Parquet: writing",
     "blockread": "documents as Parquet: reading",
     "blocklist": "pages that list blocks",
+    "arrays": "Arrow arrays of values",
     "columns": "typed columns of blocks",
     "sidecar": "the map of a block's pages, beside it",
     "membership": "filters that tell which keys are certainly absent",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from wormdb.format.arrays import array_of
 from wormdb.format.columns import ColumnSpec, EncodedColumn, arrow_type, column_of, column_of_json, settle_codes
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import get_direct, parse_path
@@ -191,9 +192,9 @@ def _fields(kinds: dict[Path, str]) -> list[pa.Field]:
 def _agree(found: pa.Array, ids: Sequence[Any], documents: Sequence[bytes | None]) -> bool:
     import pyarrow as pa
 
-    expected = pa.array(ids, found.type)
+    expected = array_of(ids, found.type)
     if None in documents:
-        alive = pa.array([document is not None for document in documents])
+        alive = array_of([document is not None for document in documents], pa.bool_())
         found, expected = found.filter(alive), expected.filter(alive)
     return bool(found.equals(expected))
 

@@ -21,6 +21,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
+from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.blocklist import ColumnStats
 from wormdb.format.frame import corrupt
 from wormdb.format.json import decode, encode
@@ -156,7 +157,7 @@ def column_of(path: str, kind: str, array: pa.Array, codes: bytes | None, cells:
         low=low,
         high=high,
     )
-    return EncodedColumn(path, kind, array, None if codes is None else pa.array(codes, pa.uint8()), stats)
+    return EncodedColumn(path, kind, array, None if codes is None else array_of(codes, pa.uint8()), stats)
 
 
 def column_of_json(path: str, texts: Sequence[bytes | Missing]) -> EncodedColumn:
@@ -177,12 +178,12 @@ def settle_codes(array: pa.Array, kind: str, exact: Mapping[int, Any]) -> bytes 
     import pyarrow.compute as pc
 
     found = _code_values(list(exact.values()), kind, 0)
-    valid = array.is_valid().take(pa.array(list(exact), pa.int64())).to_pylist()
+    valid = array.is_valid().take(array_of(list(exact), pa.int64())).to_pylist()
     if any((code in _PRESENT) != here or code == _ELSEWHERE for code, here in zip(found, valid, strict=True)):
         return None
     if found.translate(None, _PLAIN_CODES) == b"":
         return b""
-    codes = bytearray(pc.if_else(array.is_valid(), _HERE, _MISSING).to_pylist())
+    codes = bytearray(pc.if_else(array.is_valid(), scalar_of(_HERE), scalar_of(_MISSING)).to_pylist())
     for row, code in zip(exact, found, strict=True):
         codes[row] = code
     return bytes(codes)
@@ -348,19 +349,17 @@ def arrow_type(kind: str, scale: int = 0) -> pa.DataType:
 
 
 def _arrow_array(cells: Sequence[Any], kind: str, scale: int) -> pa.Array:
-    import pyarrow as pa
 
     if (write := _CELL_WRITERS.get(kind)) is not None:
         cells = [None if cell is None else write(cell) for cell in cells]
     elif (write := _CELL_WRITERS.get(_element(kind))) is not None:
         cells = [None if cell is None else [None if part is None else write(part) for part in cell] for cell in cells]
-    return pa.array(cells, arrow_type(kind, scale))
+    return array_of(cells, arrow_type(kind, scale))
 
 
 def _arrow_array_of_texts(cells: Sequence[str | None]) -> pa.Array:
-    import pyarrow as pa
 
-    return pa.array(cells, arrow_type("json"))
+    return array_of(cells, arrow_type("json"))
 
 
 _CELL_WRITERS: Final[dict[str, Callable[[Any], Any]]] = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wormdb.engine.blocks.portion import DOCUMENT, ELSEWHERE_CODE, Portion, elsewhere_rows
+from wormdb.format.arrays import scalar_of
 from wormdb.format.columns import KIND_PREFIX
 
 if TYPE_CHECKING:
@@ -149,13 +150,13 @@ def decoded_of(portion: Portion) -> dict[str, DecodedColumn]:
 
 
 def _decoded(portion: Portion, name: str) -> DecodedColumn:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     kinds, texts = portion.kinds(name), None
     if elsewhere_rows(kinds):
         documents = portion.table.column(DOCUMENT)
-        texts = _whole(pc.if_else(pc.equal(kinds, ELSEWHERE_CODE), documents, pa.scalar(None, documents.type)))
+        are_elsewhere = pc.equal(kinds, scalar_of(ELSEWHERE_CODE))
+        texts = _whole(pc.if_else(are_elsewhere, documents, scalar_of(None, documents.type)))
     cells = _whole(portion.table.column(name))
     return DecodedColumn(cells, None if kinds is None else _whole(kinds), portion.types[name], texts)
 

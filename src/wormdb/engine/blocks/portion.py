@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.bulk import bulk_columns
 from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, ColumnSpec, decode_column, encode_column
 from wormdb.format.path import TRAVERSED
@@ -98,7 +99,7 @@ class Portion:
         import pyarrow as pa
 
         texts = self.table.column(DOCUMENT)
-        chosen = texts if rows is None else texts.take(pa.array(rows, pa.int64()))
+        chosen = texts if rows is None else texts.take(array_of(rows, pa.int64()))
         assert chosen.null_count == 0, "documents are there where they are needed"
         cells: list[bytes] = chosen.cast(pa.large_binary()).to_pylist()
         return cells
@@ -134,7 +135,7 @@ def elsewhere_rows(kinds: pa.ChunkedArray | pa.Array | None) -> list[int]:
 
     if kinds is None:
         return []
-    rows: list[int] = pc.indices_nonzero(pc.equal(kinds, ELSEWHERE_CODE)).to_pylist()
+    rows: list[int] = pc.indices_nonzero(pc.equal(kinds, scalar_of(ELSEWHERE_CODE))).to_pylist()
     return rows
 
 
@@ -142,14 +143,14 @@ def texts_of(documents: Sequence[bytes | None]) -> pa.Array:
     """Documents as a column of texts."""
     import pyarrow as pa
 
-    return pa.array(documents, pa.large_binary()).cast(pa.large_string())
+    return array_of(documents, pa.large_binary()).cast(pa.large_string())
 
 
 def version_cells(revisions: Sequence[int], sequences: Sequence[int]) -> dict[str, pa.Array]:
     """The columns of versions."""
     import pyarrow as pa
 
-    return {_REVISION: pa.array(revisions, pa.int64()), _SEQUENCE: pa.array(sequences, pa.int64())}
+    return {_REVISION: array_of(revisions, pa.int64()), _SEQUENCE: array_of(sequences, pa.int64())}
 
 
 def encode_documents(
@@ -245,7 +246,7 @@ def _told(column: _Column) -> pa.ChunkedArray:
 
     if column.kinds is not None:
         return column.kinds
-    codes = pc.if_else(column.cells.is_valid(), pa.scalar(_HERE_CODE, pa.uint8()), pa.scalar(_MISSING_CODE, pa.uint8()))
+    codes = pc.if_else(column.cells.is_valid(), scalar_of(_HERE_CODE, pa.uint8()), scalar_of(_MISSING_CODE, pa.uint8()))
     return codes if isinstance(codes, pa.ChunkedArray) else pa.chunked_array([codes])
 
 

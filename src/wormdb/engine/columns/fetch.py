@@ -18,6 +18,7 @@ from wormdb.engine.blocks.portion import (
     join_portions,
     texts_of,
 )
+from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.blockread import assemble_block, parts_for, read_arrow, read_page_rows
 from wormdb.format.columns import KIND_PREFIX, decode_column
 from wormdb.format.project import read_id
@@ -232,12 +233,11 @@ def _mapped(reader: _BlockReader, table: pa.Table) -> pa.Table:
 
 def _versions(entry: BlockEntry, table: pa.Table) -> dict[str, pa.ChunkedArray]:
     """The columns of versions, with the block's number where rows were written before it was known."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     revisions, sequences = (table.column(name) for name in _STORED_VERSIONS)
     if not entry.rev_first:
-        revisions = pc.if_else(pc.equal(revisions, 0), pa.scalar(entry.run, pa.int64()), revisions)
+        revisions = pc.if_else(pc.equal(revisions, scalar_of(0)), scalar_of(entry.run), revisions)
     return dict(zip(VERSION_TYPES, (revisions, sequences), strict=True))
 
 
@@ -282,7 +282,7 @@ class _BlockReader:
         """The documents of some of the rows of the table that was read from row groups, as the shelf shows them."""
         import pyarrow as pa
 
-        places = pa.array(rows, pa.int64())
+        places = array_of(rows, pa.int64())
         if "_doc" in table.column_names:
             return _cells(table.select(["_doc"]).take(places))
         if self.page_map is not None and self.page_map.pages is not None:
@@ -352,7 +352,7 @@ def _ids(columns: Mapping[str, pa.ChunkedArray], kind: str, texts: pa.ChunkedArr
     kinds = columns.get(f"{KIND_PREFIX}_id")
     ids = decode_column(columns["_id"], kinds, kind, name=name)
     rows = elsewhere_rows(kinds)
-    cells = texts.take(pa.array(rows, pa.int64())).cast(pa.large_binary()).to_pylist() if rows else []
+    cells = texts.take(array_of(rows, pa.int64())).cast(pa.large_binary()).to_pylist() if rows else []
     for row, cell in zip(rows, cells, strict=True):
         ids[row] = read_id(cell, name=name)
     return ids

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.blocks.portion import join_portions
+from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.columns import arrow_type, decode_column
 from wormdb.format.key import encode_key, encode_keys
 
@@ -50,14 +51,14 @@ class KeyColumn:
         """Of keys themselves."""
         import pyarrow as pa
 
-        return cls(pa.chunked_array([pa.array(keys, pa.binary())]), None)
+        return cls(pa.chunked_array([array_of(keys, pa.binary())]), None)
 
     @classmethod
     def plain(cls, cells: Sequence[Any], kind: str) -> KeyColumn:
         """Of ids of one of PLAIN_TYPES, as their columns hold them."""
         import pyarrow as pa
 
-        return cls(pa.chunked_array([pa.array(cells, arrow_type(kind))]), kind)
+        return cls(pa.chunked_array([array_of(cells, arrow_type(kind))]), kind)
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -154,9 +155,9 @@ def _alive(rows: pa.Array, parts: Sequence[ColumnPart]) -> pa.Array:
     for part in parts:
         count = len(_keys(part))
         if part.portion is None:
-            masks.append(pa.chunked_array([pa.repeat(pa.scalar(value=False), count)]))
+            masks.append(pa.chunked_array([pa.repeat(scalar_of(False), count)]))
         elif part.deleted is None:
-            masks.append(pa.chunked_array([pa.repeat(pa.scalar(value=True), count)]))
+            masks.append(pa.chunked_array([pa.repeat(scalar_of(True), count)]))
         else:
             masks.append(pc.invert(part.deleted))
     mask = pa.chunked_array([chunk for one in masks for chunk in one.chunks], pa.bool_()).combine_chunks()
@@ -175,9 +176,9 @@ def _newest(parts: Sequence[ColumnPart]) -> pa.Array:
     sizes = [len(one) for one in keys]
     large = max(range(len(parts)), key=sizes.__getitem__)
     if (sum(sizes) - sizes[large]) * FEW_SHARE > sizes[large]:
-        return _sorted(pa.array(range(len(cells)), pa.int64()), cells, ranks)
+        return _sorted(array_of(range(len(cells)), pa.int64()), cells, ranks)
     start = sum(sizes[:large])
-    few = pa.array([*range(start), *range(start + sizes[large], len(cells))], pa.int64())
+    few = array_of([*range(start), *range(start + sizes[large], len(cells))], pa.int64())
     return _put_among(_sorted(few, cells, ranks), start, keys[large], KeyColumn(cells, keys[0].type), ranks)
 
 
@@ -192,7 +193,7 @@ def _sorted(rows: pa.Array, cells: pa.ChunkedArray, ranks: pa.Array) -> pa.Array
     if len(keys) < 2:
         return rows.take(order)
     changes = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
-    return rows.take(order).filter(pa.concat_arrays([pa.array([True]), changes]))
+    return rows.take(order).filter(pa.concat_arrays([array_of([True], pa.bool_()), changes]))
 
 
 def _put_among(few: pa.Array, start: int, many: KeyColumn, keys: KeyColumn, ranks: pa.Array) -> pa.Array:
@@ -210,7 +211,7 @@ def _put_among(few: pa.Array, start: int, many: KeyColumn, keys: KeyColumn, rank
         found.append(row if newer else start + place)
         done = place + is_there
     found += range(start + done, start + len(many))
-    return pa.array(found, pa.int64())
+    return array_of(found, pa.int64())
 
 
 def _keys(part: ColumnPart) -> KeyColumn:
@@ -222,5 +223,5 @@ def _ranks(part: ColumnPart) -> pa.Array:
     import pyarrow as pa
 
     if isinstance(part.ranks, int):
-        return pa.repeat(pa.scalar(part.ranks, pa.int64()), len(_keys(part)))
+        return pa.repeat(scalar_of(part.ranks, pa.int64()), len(_keys(part)))
     return part.ranks

@@ -20,6 +20,7 @@ from wormdb.engine.blocks.portion import (
 from wormdb.engine.columns.fetch import fetch_columns, is_heavy, is_kept
 from wormdb.engine.columns.merge import ColumnPart, KeyColumn
 from wormdb.format import json
+from wormdb.format.arrays import array_of
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, encode_column
 from wormdb.settings import BLOCK_BYTES_TARGET, MIB
 
@@ -89,8 +90,8 @@ class Tail:
         return ColumnPart(
             portion_of_rows([held for _, held in rows], self.wanted),
             KeyColumn.encoded([key for key, _ in rows]),
-            pa.chunked_array([pa.array([held.document is None for _, held in rows], pa.bool_())]),
-            pa.array([held.rev for _, held in rows], pa.int64()),
+            pa.chunked_array([array_of([held.document is None for _, held in rows], pa.bool_())]),
+            array_of([held.rev for _, held in rows], pa.int64()),
         )
 
     def has_any(self, first: bytes, last: bytes) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 from wormdb.bql.regex import rewrite_regex
 from wormdb.bql.tree import Compare, Contains, EndsWith, Exists, In, Mod, RegexMatch, StartsWith, Type
 from wormdb.engine.blocks.portion import ELSEWHERE_CODE
+from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.bson_types import check_type
 from wormdb.format.columns import decode_column
 from wormdb.format.kinds import MISSING, Decimal128, Kind, ObjectId, Regex, kind_of
@@ -102,15 +103,15 @@ class Cells:
             passed = is_true(self.null)
             if isinstance(outcome, bool):
                 return outcome if outcome is passed else self.array.is_null() if passed else self.array.is_valid()
-            filled = pc.fill_null(outcome, False)
+            filled = pc.fill_null(outcome, scalar_of(False))
             return pc.or_(filled, self.array.is_null()) if passed else filled
         if outcome is True:
             outcome = self.array.is_valid()
         elif outcome is not False:
-            outcome = pc.fill_null(outcome, False)
+            outcome = pc.fill_null(outcome, scalar_of(False))
         for code, value in ((_NULL_CODE, None), (_MISSING_CODE, MISSING)):
             if is_true(value):
-                mask = pc.equal(self.codes, code)
+                mask = pc.equal(self.codes, scalar_of(code))
                 outcome = mask if outcome is False else pc.or_(outcome, mask)
         return outcome
 
@@ -119,7 +120,7 @@ class Cells:
 
         if self.codes is None:
             return None
-        mask = pc.equal(self.codes, code)
+        mask = pc.equal(self.codes, scalar_of(code))
         return mask if pc.any(mask).as_py() else None
 
 
@@ -146,14 +147,14 @@ def element_lists(cells: Cells) -> tuple[Cells, Callable[[Outcome], Outcome]]:
 
     arrays = join_chunks(cells.array)
     elements = Cells(arrays.flatten(), element_kind(cells.kind) or "", null=None)
-    lengths = pc.fill_null(pc.list_value_length(arrays), 0).cast(pa.int64())
+    lengths = pc.fill_null(pc.list_value_length(arrays).cast(pa.int64()), scalar_of(0))
 
     def any_of(outcome: Outcome) -> Outcome:
         if outcome is False:
             return False
         if outcome is True:
-            return pc.greater(lengths, 0)
-        counts = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(outcome.cast(pa.int64()))])
+            return pc.greater(lengths, scalar_of(0))
+        counts = pa.concat_arrays([array_of([0], pa.int64()), pc.cumulative_sum(outcome.cast(pa.int64()))])
         ends = pc.cumulative_sum(lengths)
         return pc.greater(counts.take(ends), counts.take(pc.subtract(ends, lengths)))
 
@@ -173,7 +174,7 @@ def ask_distinct(test: Callable[[Any], bool], array: pa.Array | pa.ChunkedArray,
     import pyarrow as pa
 
     encoded = join_chunks(array).dictionary_encode()
-    passed = pa.array([test(value) for value in decode_cells(encoded.dictionary, kind)], pa.bool_())
+    passed = array_of([test(value) for value in decode_cells(encoded.dictionary, kind)], pa.bool_())
     return passed.take(encoded.indices)
 
 
@@ -207,7 +208,7 @@ def rows_of_mask(mask: pa.Array | pa.ChunkedArray, among: Outcome = True) -> pa.
     import pyarrow.compute as pc
 
     if among is False:
-        return pa.array([], pa.uint64())
+        return array_of([], pa.uint64())
     return pc.indices_nonzero(mask if among is True else pc.and_(mask, among))
 
 
@@ -426,10 +427,8 @@ def _decimal(unscaled: int, cells: Cells) -> Decimal:
 
 def _scalar(value: Any, cells: Cells) -> pa.Scalar | None:
     """A value of the bracket of a column as the cell that it would be; None if none can be."""
-    import pyarrow as pa
-
     cell = _cell(value, cells)
-    return None if cell is None else pa.scalar(cell, cells.array.type)
+    return None if cell is None else scalar_of(cell, cells.array.type)
 
 
 def _cell(value: Any, cells: Cells) -> Any:
@@ -446,7 +445,6 @@ def _cell(value: Any, cells: Cells) -> Any:
 
 
 def _is_in(values: Sequence[Any], cells: Cells, test: Callable[[Any], bool]) -> Outcome:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if cells.kind == "string" and any(type(value) is Regex for value in values):
@@ -457,7 +455,7 @@ def _is_in(values: Sequence[Any], cells: Cells, test: Callable[[Any], bool]) -> 
     if wanted:
         if 0.0 in wanted and cells.kind == "double":
             wanted += [0.0, -0.0]  # equal, but not to a hash
-        found = pc.is_in(cells.array, value_set=pa.array(wanted, cells.array.type))
+        found = pc.is_in(cells.array, value_set=array_of(wanted, cells.array.type))
     if cells.kind == "double" and any(map(is_nan, alike)):
         found = pc.is_nan(cells.array) if found is False else pc.or_(found, pc.is_nan(cells.array))
     return found
@@ -519,10 +517,10 @@ def _leaves(condition: Mod, cells: Cells, test: Callable[[Any], bool]) -> Outcom
     if cells.kind == "double":
         # Of doubles from -2**63 up to but not including 2**63 the whole part is an integer of 64 bits.
         fits = pc.and_(pc.greater_equal(numbers, float(INT_MIN)), pc.less(numbers, -float(INT_MIN)))
-        numbers = pc.trunc(pc.if_else(fits, numbers, None)).cast(pa.int64())
-    quotients = pc.divide(numbers, pa.scalar(divisor, pa.int64()))
-    rest = pc.subtract(numbers, pc.multiply(quotients, pa.scalar(divisor, pa.int64())))
-    return pc.fill_null(pc.equal(rest, pa.scalar(condition.remainder, pa.int64())), False)
+        numbers = pc.trunc(pc.if_else(fits, numbers, scalar_of(None, numbers.type))).cast(pa.int64())
+    quotients = pc.divide(numbers, scalar_of(divisor, pa.int64()))
+    rest = pc.subtract(numbers, pc.multiply(quotients, scalar_of(divisor, pa.int64())))
+    return pc.fill_null(pc.equal(rest, scalar_of(condition.remainder, pa.int64())), scalar_of(False))
 
 
 # --- text ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import encode
 from wormdb.format.kinds import MISSING
 from wormdb.query.columns.cells import cells_of, decode_cells, element_kind, join_chunks
@@ -41,7 +42,10 @@ class NumberedCells:
         integers = cells.integers()
         if integers is None:
             return cls(encoded.indices, values)
-        both = pc.add(pc.multiply(encoded.indices.cast(pa.int64()), 2), join_chunks(integers).cast(pa.int64()))
+        both = pc.add(
+            pc.multiply(encoded.indices.cast(pa.int64()), scalar_of(2)),
+            join_chunks(integers).cast(pa.int64()),
+        )
         again = both.dictionary_encode()
         return cls(
             again.indices,
@@ -56,7 +60,7 @@ class NumberedCells:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        scaled = pc.multiply(groups.cast(pa.int64()), pa.scalar(len(self.values), pa.int64()))
+        scaled = pc.multiply(groups.cast(pa.int64()), scalar_of(len(self.values), pa.int64()))
         return pc.add(scaled, self.numbers.cast(pa.int64()))
 
 
@@ -67,7 +71,7 @@ def _hashable(cells: Cells) -> tuple[str, pa.Array | pa.ChunkedArray]:
     if element_kind(cells.kind) is None:
         return cells.kind, cells.array
     values = decode_cells(cells.array, cells.kind)
-    return "json", pa.array([None if value is MISSING else encode(value).decode() for value in values], pa.string())
+    return "json", array_of([None if value is MISSING else encode(value).decode() for value in values], pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ def group_rows(portion: Portion, paths: Sequence[Path], *, numbered: bool) -> Gr
 def _numbered(columns: Sequence[Cells], rows: int) -> GroupedRows:
     import pyarrow as pa
 
-    groups = pa.repeat(pa.scalar(0, pa.int32()), rows)
+    groups = pa.repeat(scalar_of(0, pa.int32()), rows)
     keys: list[tuple[Any, ...]] = [()]
     for cells in columns:
         numbered = NumberedCells.of(cells)

@@ -26,6 +26,7 @@ from wormdb.bql.tree import (
     Size,
     conjunction,
 )
+from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING, Regex
 from wormdb.format.path import TRAVERSED
@@ -232,7 +233,7 @@ class ConditionNode:
 
         condition = self.condition
         if isinstance(condition, Size):
-            return pc.equal(pc.list_value_length(cells.array), condition.count)
+            return pc.equal(pc.list_value_length(cells.array), scalar_of(condition.count))
         elements, any_of = element_lists(cells)
         if isinstance(condition, ElemMatch):
             return any_of(self.inner.ask(ElementCells(elements), among=True)) if self.inner is not None else False
@@ -249,7 +250,7 @@ class ConditionNode:
     def _of_whole(self, values: list[Any]) -> pa.Array:
         import pyarrow as pa
 
-        return pa.array(map(self.test, values), pa.bool_())
+        return array_of(list(map(self.test, values)), pa.bool_())
 
 
 def _compiled_late(condition: Any, path: tuple[str, ...]) -> Callable[[Any], bool]:
@@ -288,7 +289,7 @@ class ColumnFilter:
         import pyarrow as pa
 
         outcome = self._node.ask(RowCells(portion), among=True) if portion.rows else False
-        return pa.repeat(pa.scalar(outcome), portion.rows) if isinstance(outcome, bool) else outcome
+        return pa.repeat(scalar_of(outcome), portion.rows) if isinstance(outcome, bool) else outcome
 
 
 def compile_columns(tree: Filter) -> ColumnFilter:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.bql.sorting import SortField, SortSpec, sort_key
 from wormdb.engine.blocks.portion import Portion, join_portions
+from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING
@@ -201,7 +202,7 @@ def _first_rows(portion: Portion, fields: Sequence[SortField], count: int | None
         return columns.first(count, None)
     unknown = rows_of_mask(columns.unknown)
     if count is None or len(unknown) + count >= portion.rows:
-        return _by_keys(portion, fields, pa.array(range(portion.rows), pa.uint64()), count)
+        return _by_keys(portion, fields, array_of(range(portion.rows), pa.uint64()), count)
     known = columns.first(count, rows_of_mask(pc.invert(columns.unknown)))
     return _by_keys(portion, fields, pa.concat_arrays([known, unknown]), count)
 
@@ -231,7 +232,7 @@ def _by_keys(portion: Portion, fields: Sequence[SortField], rows: pa.Array, coun
 
     keys = _keys(_taken(portion, rows), fields)
     order = sorted(range(len(keys)), key=keys.__getitem__)
-    return rows.take(pa.array(order[:count], pa.int64()))
+    return rows.take(array_of(order[:count], pa.int64()))
 
 
 def _add_column(columns: _Columns, cells: Cells, field: SortField) -> None:
@@ -266,7 +267,7 @@ def _ranked(cells: Cells) -> tuple[pa.Array | pa.ChunkedArray | None, pa.Array |
     if cells.kind == "double":
         odd = pc.is_nan(array)
         if pc.any(odd).as_py():
-            rank = pc.if_else(pc.fill_null(odd, False), 1, 2).cast(pa.uint8())
+            rank = pc.if_else(pc.fill_null(odd, scalar_of(False)), scalar_of(1, pa.uint8()), scalar_of(2, pa.uint8()))
             ranks = rank if ranks is None else pc.multiply(rank, ranks)
-            array = pc.if_else(odd, pa.scalar(None, array.type), array)
+            array = pc.if_else(odd, scalar_of(None, array.type), array)
     return ranks, array

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.bql.accumulators import ACCUMULATORS
 from wormdb.bql.aggregation import AggregationState, aggregation_fields
 from wormdb.engine.blocks.portion import join_portions
+from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING, Decimal128
 from wormdb.query.columns.cells import (
@@ -103,8 +104,8 @@ def _long_integers(array: Any) -> SumPieces:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    high = pc.shift_right(array, pa.scalar(_HALF_BITS, pa.int64()))
-    low = pc.bit_wise_and(array, pa.scalar(2**_HALF_BITS - 1, pa.int64()))
+    high = pc.shift_right(array, scalar_of(_HALF_BITS, pa.int64()))
+    low = pc.bit_wise_and(array, scalar_of(2**_HALF_BITS - 1, pa.int64()))
 
     def join(sums: Sequence[Sequence[Any]]) -> list[int]:
         return [((above or 0) << _HALF_BITS) + (below or 0) for above, below in zip(*sums, strict=True)]
@@ -122,7 +123,7 @@ def magnitude(array: pa.Array) -> float:
     import pyarrow.compute as pc
 
     # Bits without the sign are ordered as absolute values are; and Arrow finds the greatest integer much faster.
-    bits = pc.bit_wise_and(array.view(pa.int64()), pa.scalar(INT_MAX, pa.int64()))
+    bits = pc.bit_wise_and(array.view(pa.int64()), scalar_of(INT_MAX, pa.int64()))
     most: int = pc.max(bits).as_py() or 0
     value: float = _AS_DOUBLE.unpack(_AS_INTEGER.pack(most))[0]
     return inf if isnan(value) else value
@@ -141,7 +142,7 @@ def _doubles(array: pa.Array) -> SumPieces | None:
     while most:
         power = max(frexp(most)[1] - bits, _LEAST_POWER)
         # Next to this number doubles are one unit apart, so adding and subtracting it rounds to units.
-        around = ldexp(1.5, _DOUBLE_BITS - 1 + power)
+        around = scalar_of(ldexp(1.5, _DOUBLE_BITS - 1 + power), array.type)
         upper = pc.subtract(pc.add(array, around), around)
         columns.append(upper)
         powers.append(power)
@@ -297,13 +298,12 @@ def _ask_special(cells: Cells, values: Sequence[float], batch: GroupFunctions) -
 def _bits(value: float) -> pa.Scalar:
     import pyarrow as pa
 
-    return pa.array([value], pa.float64()).view(pa.int64())[0]
+    return array_of([value], pa.float64()).view(pa.int64())[0]
 
 
 def _nothing(cells: Cells) -> pa.Scalar:
-    import pyarrow as pa
 
-    return pa.scalar(None, cells.array.type)
+    return scalar_of(None, cells.array.type)
 
 
 # --- extremes ---
@@ -363,7 +363,8 @@ def _add_nulls(cells: Cells, groups: pa.Array, targets: Sequence[Any]) -> None:
     import pyarrow.compute as pc
 
     if cells.codes is not None:
-        for group in pc.unique(groups.filter(join_chunks(pc.equal(cells.codes, _NULL_CODE)))).to_pylist():
+        are_null = pc.equal(cells.codes, scalar_of(_NULL_CODE))
+        for group in pc.unique(groups.filter(join_chunks(are_null))).to_pylist():
             targets[group].add(None)
 
 

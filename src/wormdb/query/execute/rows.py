@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from wormdb.engine.blocks.portion import VERSION_TYPES
 from wormdb.engine.state.view import StoredVersion
 from wormdb.format import json
+from wormdb.format.arrays import array_of
 from wormdb.format.key import encode_keys
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class ColumnBatch:
         """Rows by their numbers, in that order."""
         import pyarrow as pa
 
-        return ColumnBatch(self.portion.take(pa.array(rows, pa.int64())), self.is_whole)
+        return ColumnBatch(self.portion.take(array_of(rows, pa.int64())), self.is_whole)
 
     def cut(self, start: int, stop: int) -> ColumnBatch:
         """Rows from `start` up to but not including `stop`."""
