@@ -13,7 +13,7 @@ rejected
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +33,7 @@ from wormdb.query.plan import (
 )
 from wormdb.query.planner.cost import estimate
 from wormdb.query.selectivity import Selectivity
+from wormdb.query.sources.source import NOTHING_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -83,6 +84,7 @@ class Explanation:
     strategy: Strategy
     reason: str
     estimated_requests: int
+    """Of a process that keeps nothing; `plan.cost` says how many are left for this one."""
     manifest_fields: tuple[str, ...]
     """The fields of the manifest, as the model configures them; none if it has no manifest."""
     plan: PlanStep
@@ -165,10 +167,11 @@ def explain_plan(
         )
 
     root = step(plan.root)
+    cold = estimate(plan.root, replace(facts, kept=NOTHING_KEPT), Selectivity(facts)).cost
     return Explanation(
         plan.strategy,
         plan.reason,
-        ceil(root.cost.requests),
+        ceil(cold.requests),
         facts.manifest_fields,
         root,
         plan.rejected,

@@ -257,20 +257,20 @@ class _Estimator:
         read = max(facts.rows * share, taken)
         has_documents = DOCUMENT in node.names
         size = sum(facts.column_bytes.get(name, 0) for name in node.names) + facts.document_bytes * has_documents
-        kept = facts.kept.documents() if has_documents else facts.kept.columns(node.names)
+        decoded = 0.0 if has_documents else facts.kept.columns(node.names)
+        missing = (1.0 - decoded) * (1.0 - facts.kept.documents())
         columns = len(node.names) - has_documents
-        work = SCAN + read * columns * (CELL + (1.0 - kept * (not has_documents)) * CELL_UNPACKED)
+        work = SCAN + read * columns * (CELL + (1.0 - decoded) * CELL_UNPACKED)
         if has_documents:
             made = len(self.asked - facts.columns)
             work += read * (TEXT + made * CELL_MADE)
         requests, rounds = self._asked_for_blocks(blocks, columns, has_documents=has_documents)
-        missing = 1.0 - kept
         cost = Cost(requests * missing, size * share * missing, taken, rounds * (missing > 0), work / 1_000)
         return Estimate(
             cost,
             rows,
             taken / facts.rows if facts.rows else 1.0,
-            kept,
+            1.0 - missing,
             self._rows_kept(facts.kept.all_rows()),
             "texts" if has_documents else "columns",
         )
