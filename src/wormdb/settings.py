@@ -198,6 +198,14 @@ LIST_PAGE_BLOCKS: Final = 512
 """Blocks that one page of the block list names."""
 LIST_PAGE_BYTES: Final = 1 * MIB
 """Bytes of entries at which such a page is closed before."""
+FOUND_COLUMNS_MAX: Final = 64
+"""Columns of a block up to which frequent paths become columns without being declared; declared ones always are."""
+FOUND_PATH_DEPTH_MAX: Final = 8
+"""Names in such a path."""
+FOUND_PATH_BYTES_MAX: Final = 255
+"""Bytes of such a path."""
+FOUND_VALUE_BYTES_MAX: Final = 256
+"""Bytes of its values on average, at most."""
 SHELF_BYTES_MAX: Final = 32 * MIB
 """What one folder of blocks may keep unpacked of each: pages of the list, page maps, filters."""
 COLUMNS_CACHE_SHARE: Final = 0.5

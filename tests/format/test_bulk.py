@@ -114,7 +114,6 @@ def test_the_usual_columns_are_taken() -> None:
     "odd",
     [
         {"a": "x"},
-        {"a": 1.5},
         {"a": [1]},
         {"a": {"b": 1}},
         {"a": datetime(1950, 1, 1, tzinfo=UTC)},
@@ -123,6 +122,12 @@ def test_the_usual_columns_are_taken() -> None:
 )
 def test_one_odd_value_leaves_the_columns_to_the_slow_way(odd: dict[str, Any]) -> None:
     assert checked([*[{"a": 1}] * 5, odd], [ColumnSpec("a")]) == set()
+
+
+def test_integers_beside_doubles_and_columns_beside_odd_values_are_taken() -> None:
+    documents: list[dict[str, Any] | None] = [{"a": 1, "b": "x", "c": n} for n in range(5)]
+    documents += [{"a": 1.5, "b": 7, "c": 5}]
+    assert checked(documents, [ColumnSpec("a"), ColumnSpec("b"), ColumnSpec("c")]) == {"a", "c"}
 
 
 def test_an_integer_that_no_double_holds_leaves_its_column_only() -> None:

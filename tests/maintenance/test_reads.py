@@ -12,7 +12,7 @@ from wormdb.errors import CorruptionError, UnsupportedFormatError
 from wormdb.system.clock import SeededChance
 from wormdb.system.types import LogNumber
 
-POSITIONS = 5
+POSITIONS = 8
 
 
 def read_is_right_or_refused(key: str, at: float, mask: int) -> bool:

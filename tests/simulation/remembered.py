@@ -40,12 +40,13 @@ class _Memory:
         *,
         keys: Sequence[bytes],
         members: Sequence[bytes] | None,
+        found: bool = False,
     ) -> EncodedBlock:
         # Ids of different types may have the same key; a cell says which one it is.
         held = tuple((row.rev, row.seq, row.document, row.trash, row.cell) for row in rows)
-        given = held, tuple(columns), tuple(keys), None if members is None else tuple(members)
+        given = held, tuple(columns), tuple(keys), None if members is None else tuple(members), found
         if given not in self._written:
-            self._written[given] = write_block(rows, columns, keys=keys, members=members)
+            self._written[given] = write_block(rows, columns, keys=keys, members=members, found=found)
         return self._written[given]
 
     def open(self, data: bytes, *, name: str, sha256: bytes) -> Block:

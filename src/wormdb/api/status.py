@@ -21,6 +21,7 @@ from wormdb.format.wrappers import moment
 from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from wormdb.api.access import Access
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.format.root import Root
+    from wormdb.query.sources.source import Facts
     from wormdb.schema.model import Model
 
 __all__ = [
@@ -452,9 +454,14 @@ class CollectionManifest(Generic[T]):
             lag_entries=view.number - view.base_number,
             state="none" if file is None else file.state,
             reason=_no_manifest(model) if file is None else file.reason,
-            columns_fresh=root is not None and (not facts.blocks or facts.columns.issuperset(columns)),
+            columns_fresh=root is not None and (not facts.blocks or _are_complete(facts, columns)),
             columns_bytes=sum(facts.column_bytes.get(name, 0) for name in columns),
         )
+
+
+def _are_complete(facts: Facts, columns: Sequence[str]) -> bool:
+    """Whether every block has each of the columns."""
+    return facts.columns.issuperset(columns) and not any(facts.lacking_bytes.get(name) for name in columns)
 
 
 def _no_manifest(model: Model | None) -> str:

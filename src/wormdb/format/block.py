@@ -22,6 +22,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.blocklist import BlockEntry, ColumnStats, SidecarRef
 from wormdb.format.bulk import bulk_columns
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, EncodedColumn, encode_column
+from wormdb.format.frequent import frequent_columns
 from wormdb.format.json import encode
 from wormdb.format.key import encode_keys
 from wormdb.format.membership import MembershipFilter
@@ -122,12 +123,14 @@ def write_block(
     *,
     keys: Sequence[bytes] | None = None,
     members: Sequence[bytes] | None = None,
+    found: bool = False,
 ) -> EncodedBlock:
     """The block of `rows`, which come in ascending order of their encoded ids. No requests.
 
-    `keys` are these encoded ids, if the caller has them. The membership filter is over them, or over
-    `members`, one for each row, where rows are looked for by something else; those may repeat. Raises
-    InvalidRequestError for a column of a reserved name and for documents that are not UTF-8.
+    With `found` it has columns for frequent paths beside `columns`, see `wormdb.format.frequent`. `keys` are these
+    encoded ids, if the caller has them. The membership filter is over them, or over `members`, one for each row, where
+    rows are looked for by something else; those may repeat. Raises InvalidRequestError for a column of a reserved name
+    and for documents that are not UTF-8.
     """
     assert rows, "a block has rows"
     _check_specs(columns)
@@ -136,6 +139,9 @@ def write_block(
     assert is_ascending(keys), "rows come in ascending order of their ids"
     assert len(keys) == len(rows) == len(keys if members is None else members), "one key and one member a row"
     documents = [row.document for row in rows]
+    if found:
+        alive = [document for document in documents if document is not None]
+        columns = [*columns, *frequent_columns(alive, [spec.path for spec in columns])]
     typed = _typed_columns(documents, ids, columns)
     cells = [document or row.cell for document, row in zip(documents, rows, strict=True)]
     fates = bytes(len(rows))

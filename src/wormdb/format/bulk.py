@@ -41,6 +41,7 @@ _NATIVE: Final = frozenset({*_GUESSES.values(), "date", "list<string>", "list<in
 """Types that Arrow reads exactly, doubts aside."""
 _DATE: Final = "$date"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+_UNTOLD: Final[tuple[Any, ...]] = (None, MISSING, [])
 _NOTHING, _EMPTY, _DOCUMENTS, _OTHER = "nothing", "empty", "documents", "other"
 
 
@@ -134,15 +135,17 @@ def _sample(documents: Sequence[bytes | None]) -> list[dict[str, Any]]:
 
 
 def _guess(sample: Iterable[dict[str, Any]], path: Path) -> str:
-    """The type of the first value that there is. If it is wrong, Arrow refuses or a doubt remains."""
-    for document in sample:
-        value = get_direct(document, path)
-        if value is None or value is MISSING or value == []:
-            continue
-        if type(value) is list:
-            return f"list<{_GUESSES.get(type(value[0]), '')}>"
-        return "date" if type(value) is dict and _DATE in value else _GUESSES.get(type(value), "")
-    return ""
+    """The type of the values that there are; none if they differ. If it is wrong, Arrow refuses or a doubt remains."""
+    kinds = {_guess_one(value) for document in sample if (value := get_direct(document, path)) not in _UNTOLD}
+    if kinds == {"int64", "double"}:
+        return "double"
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _guess_one(value: Any) -> str:
+    if type(value) is list:
+        return f"list<{_GUESSES.get(type(value[0]), '')}>"
+    return "date" if type(value) is dict and _DATE in value else _GUESSES.get(type(value), "")
 
 
 def _parse(lines: bytes, kinds: dict[Path, str], *, block_size: int) -> dict[Path, pa.Array] | None:

@@ -47,6 +47,7 @@ __all__ = [
     "column_of_json",
     "decode_column",
     "encode_column",
+    "plain_type",
     "settle_codes",
 ]
 
@@ -86,6 +87,11 @@ _PYTHON: Final[dict[str, type]] = {
 _NAMES: Final[dict[type, str]] = {python: name for name, python in _PYTHON.items()}
 COLUMN_TYPES: Final = frozenset({*_PYTHON, *(f"list<{name}>" for name in _PYTHON), "json"})
 """What a column can be; `auto` is decided for each block and becomes one of these."""
+
+
+def plain_type(value: Any) -> str | None:
+    """The type of column that holds a normalized value, which is neither a document nor an array; None if none does."""
+    return _NAMES.get(type(value))
 
 
 @dataclass(frozen=True, slots=True)

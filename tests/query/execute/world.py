@@ -88,6 +88,8 @@ class World:
     sizes: Sizes = SMALL
     """Of blocks: with the small ones a run has several."""
     rig: Rig = field(default_factory=Rig)
+    has_model: bool = True
+    """Whether there is one; without it there is no manifest, and no field is declared."""
 
     def __post_init__(self) -> None:
         self.model: Values = {
@@ -101,8 +103,10 @@ class World:
         self.store = MeteredStore(self.rig.store, clock=self.rig.clock)
         self.ledger = self.rig.ledger(self.store, MANUAL, self.sizes)
         self._stager = self.rig.ledger(self.store, MANUAL, self.sizes, stage_bytes=1)
-        definition = load_model("Thing", self.model).canonical()
-        self.ledger.commit(self.rig.batch(events=(SchemaChanged(definition=definition),)))
+        assert self.has_model or not (self.manifest or self.fields), "without a model nothing is declared"
+        if self.has_model:
+            definition = load_model("Thing", self.model).canonical()
+            self.ledger.commit(self.rig.batch(events=(SchemaChanged(definition=definition),)))
         self.documents: dict[bytes, Values] = {}
         self.written: dict[bytes, Values] = {}
         """The same as history has them: as they were written, before mappings."""
@@ -113,9 +117,12 @@ class World:
         """What happened to it, for people."""
         self.things = self.opened()
         """The collection as a process sees it that is there from the beginning."""
+        for name in () if self.has_model else self.indexes:
+            self.create_index(name)
 
     def __repr__(self) -> str:
-        return "\n".join([f"World({self.model}, cache_bytes={self.cache_bytes}, sizes={self.sizes})", *self.story])
+        what = self.model if self.has_model else "no model"
+        return "\n".join([f"World({what}, cache_bytes={self.cache_bytes}, sizes={self.sizes})", *self.story])
 
     def _index(self, name: str) -> Values:
         """An index as the model has it: of a field that is declared as no array, it has one value."""
@@ -158,6 +165,8 @@ class World:
     def upgrade(self, mapping: Values, *, is_written: bool) -> None:
         """A new version of the model: by a mapping, or by a function, by which all documents are written again."""
         self.story.append(f"upgrade {mapping}, is_written={is_written}")
+        if not self.has_model:
+            raise InvalidRequestError("upgrade", reason="there is no model", fix="declare one")
         model = {**self.model, "version": self.model["version"] + 1}
         change = partial(apply_update, parse_update(mapping), now=NOW)
         expected = {key: change(one) for key, one in self.documents.items()}
@@ -253,7 +262,8 @@ class World:
 
     def opened(self) -> Collection[Document]:
         """The collection for a process that knows nothing yet."""
-        return self._database(self.model).model("Thing")
+        database = self._database(self.model)
+        return database.model("Thing") if self.has_model else database["things"]
 
     def of_files(self) -> Collection[Document]:
         """The collection for a process that finds nothing but its readable files, as if somebody else kept them."""
@@ -279,7 +289,9 @@ class World:
                 block_bytes=self.sizes.block_target,
                 cache_bytes=self.cache_bytes,
             ),
-            schema=load_schema({"schemaVersion": "1.0", "sourceOfTruth": "local", "models": {"Thing": model}}),
+            schema=load_schema({"schemaVersion": "1.0", "sourceOfTruth": "local", "models": {"Thing": model}})
+            if self.has_model
+            else None,
             actor=None,
             clock=self.rig.clock,
             chance=SeededChance(next(self._seeds)),

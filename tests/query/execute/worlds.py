@@ -214,7 +214,10 @@ _ENDS: list[tuple[str, ...]] = [
 @st.composite
 def _worlds(draw: st.DrawFn) -> World:
     names = st.sampled_from(["a", "b", "n", "t"])
-    declared = draw(st.just({}) | st.dictionaries(names, st.sampled_from(_DECLARED), min_size=1, max_size=3))
+    has_model = draw(st.integers(0, 2)) > 0
+    declared: Values = {}
+    if has_model:
+        declared = draw(st.just({}) | st.dictionaries(names, st.sampled_from(_DECLARED), min_size=1, max_size=3))
 
     def has(path: str) -> bool:
         first, _, rest = path.partition(".")
@@ -225,10 +228,11 @@ def _worlds(draw: st.DrawFn) -> World:
     columns = [path for path in MANIFEST if has(path)]
     world = World(
         draw(st.lists(st.sampled_from(indexes), unique=True, max_size=3)) if indexes else (),
-        draw(st.lists(st.sampled_from(columns), unique=True, max_size=3)),
+        draw(st.lists(st.sampled_from(columns), unique=True, max_size=3)) if has_model else (),
         declared,
         cache_bytes=draw(st.sampled_from([0, 1 << 22])),
         sizes=draw(st.sampled_from([SMALL, Sizes(block_target=10_000, run_smallest=1_000)])),
+        has_model=has_model,
     )
     steps = _Steps(world, draw(_shapes()), draw)
     known = draw(st.lists(st.sampled_from(_KINDS), unique=True, min_size=1, max_size=5))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gc import collect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from hypothesis import given, settings
@@ -11,12 +11,23 @@ from hypothesis import strategies as st
 
 from tests.query.execute.world import World
 from tests.query.execute.worlds import WORLDS
+from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.tree.definition import array_fields
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.path import TRAVERSED, get_direct
 from wormdb.query.sources import engine as engine_facts
 from wormdb.query.sources.engine import EngineSource
+
+if TYPE_CHECKING:
+    from wormdb.engine.state.view import View
+    from wormdb.format.blocklist import BlockEntry
+
+
+def parts_of(view: View) -> list[BlockEntry]:
+    bases = [one.base for one in view.overlay.attached(view.number)] + [view.base]
+    runs = [run for base in bases if isinstance(base, RunBase | AttachedBase) for run in base.runs.runs]
+    return [entry for run in runs for entry in run.entries]
 
 
 @settings(max_examples=settings().max_examples // 4)
@@ -27,7 +38,11 @@ def test_facts_are_true_and_take_no_requests(world: World) -> None:
     facts = source.facts
     assert world.store.since(before).requests == 0
     assert facts.rows == len(world.documents) == source.count_all()
-    assert facts.columns - {"_id"} <= {spec.path for spec in source.view.definition.columns}
+    declared = {spec.path for spec in source.view.definition.columns}
+    stored = {stats.path for part in parts_of(source.view) for stats in part.columns}
+    assert facts.columns - {"_id"} <= declared | stored
+    assert facts.lacking_bytes.keys() <= facts.columns
+    assert all(0 < lacking <= facts.document_bytes for lacking in facts.lacking_bytes.values())
     assert {each.index for each in facts.indexes} <= set(source.view.definition.indexes.ready)
     for each in facts.indexes:
         # What is true of any document is known; more may be feared.
@@ -149,7 +164,7 @@ def test_columns_are_those_of_all_blocks() -> None:
     world.forward()
     facts = world.source().facts
     assert facts.blocks > 1
-    assert facts.columns == {"_id", "n", "a", "createdAt", "updatedAt"}
+    assert facts.columns == {"_id", "n", "a", "z", "createdAt", "updatedAt"}
     assert facts.column_bytes["n"] > 4 * facts.column_bytes["a"] > 0
     assert facts.document_bytes > 100 * 10
     assert len(facts.sample) == 100

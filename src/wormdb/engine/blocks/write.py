@@ -94,7 +94,8 @@ class BlockWriter:
     def _encode(self, portion: _Portion) -> EncodedBlock:
         keys, rows = portion
         members = None if self.members is None else [self.members(row) for row in rows]
-        return write_block(rows, self.columns, keys=keys, members=members)
+        # History is looked up by document, and its columns are its own: frequent paths are of documents.
+        return write_block(rows, self.columns, keys=keys, members=members, found=self.members is None)
 
     def _put(
         self, blocks: Sequence[EncodedBlock], run: int, level: int, kind: Literal["base", "delta"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES, rows_between
 from wormdb.engine.blocks.memory import give_back_memory
+from wormdb.engine.blocks.portion import encode_documents
 from wormdb.engine.blocks.write import ROW_BYTES, BlockWriter
 from wormdb.engine.bulk.columns import text_bytes
 from wormdb.engine.bulk.portion import cuts, joined, keys_of_texts
@@ -17,12 +18,13 @@ from wormdb.errors import AlreadyExistsError
 from wormdb.format.block import RESERVED, Row, write_new_block
 from wormdb.format.blockread import assemble_block, parts_for, read_batches
 from wormdb.format.columns import KIND_PREFIX, arrow_type, column_of
+from wormdb.format.frequent import frequent_columns_of_texts
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.membership import key_hashes
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     import pyarrow as pa
@@ -55,12 +57,24 @@ _PLAIN_CODES: Final = bytes((_HERE, _MISSING))
 _ID, _SEQ, _DOC = "_id", "_seq", "_doc"
 
 
-def can_join(shelf: Shelf, blocks: Sequence[BlockEntry]) -> bool:
-    """Whether blocks can be joined: all have documents only, with texts as ids, and the same columns. No requests."""
-    types = {tuple((stats.path, stats.type) for stats in block.columns) for block in blocks}
-    if len(types) > 1 or not all(kind.removeprefix("list<").rstrip(">") in _TYPES for _, kind in next(iter(types))):
+def can_join(shelf: Shelf, blocks: Sequence[BlockEntry], declared: Iterable[str] = ()) -> bool:
+    """Whether blocks can be joined: all have documents only, with texts as ids, and the same declared columns.
+
+    No requests.
+    """
+    if not {_ID, *declared} <= {path for path, _ in _common_types(blocks)}:
         return False
     return not any(_is_odd(block) or shelf.upgrades.is_old(block) for block in blocks)
+
+
+def _common_types(blocks: Iterable[BlockEntry]) -> list[tuple[str, str]]:
+    """The columns that all blocks have in one type, as far as they can be joined; in the order of the first."""
+    first, *others = [{stats.path: stats.type for stats in block.columns} for block in blocks]
+    return [
+        (path, kind)
+        for path, kind in first.items()
+        if kind.removeprefix("list<").rstrip(">") in _TYPES and all(other.get(path) == kind for other in others)
+    ]
 
 
 def _is_odd(block: BlockEntry) -> bool:
@@ -85,28 +99,30 @@ class Joiner:
         page map and 1 or 2 for each row group instead. Nothing is read while a block is made, so that memory holds
         one. Raises what `meet` does, CorruptionError, UnavailableError.
         """
-        types = [(stats.path, stats.type) for stats in sources[0][0].columns]
+        types = _common_types(block for blocks in sources for block in blocks)
         written: list[BlockEntry] = []
-        for table in _portions(self._rounds(sources), self.blocks.bytes_target):
-            written.append(self.blocks.put(_block(table, types)))
+        names = [*RESERVED[:-1], *(path for path, _ in types[1:]), _DOC]
+        for table in _portions(self._rounds(sources, names), self.blocks.bytes_target):
+            written.append(self.blocks.put(_block(table, types, [spec.path for spec in self.blocks.columns])))
             give_back_memory()
         return written
 
-    def _rounds(self, sources: Sequence[Sequence[BlockEntry]]) -> Iterator[pa.Table]:
+    def _rounds(self, sources: Sequence[Sequence[BlockEntry]], names: Sequence[str]) -> Iterator[pa.Table]:
         """All rows in order of id, each id once."""
         whole = len(sources) <= WHOLE_SOURCES_MAX
         # Some of each, so that a round is about as much whatever the number of sources.
         some = max(ROUND_ROWS // len(sources), 1)
-        cursors = [_Cursor(self._batches(blocks, some, whole=whole), some) for blocks in sources]
+        cursors = [_Cursor(self._batches(blocks, names, some, whole=whole), some) for blocks in sources]
         while cursors := [cursor for cursor in cursors if cursor.fill()]:
             bound = min((end for cursor in cursors if (end := cursor.end()) is not None), default=None)
             yield self._distinct(_together([cursor.cut(bound) for cursor in cursors]))
 
-    def _batches(self, blocks: Sequence[BlockEntry], rows: int, *, whole: bool) -> Iterator[tuple[pa.Table, bool]]:
+    def _batches(
+        self, blocks: Sequence[BlockEntry], names: Sequence[str], rows: int, *, whole: bool
+    ) -> Iterator[tuple[pa.Table, bool]]:
         """The rows of a source, some at a time, and whether others follow."""
         left = sum(entry.rows for entry in blocks)
         for entry in blocks:
-            names = [*RESERVED[:-1], *(stats.path for stats in entry.columns[1:]), _DOC]
             for group, block in enumerate(self._opened(entry, names, whole=whole)):
                 for table in read_batches(block, names, group, rows):
                     left -= table.num_rows
@@ -237,14 +253,30 @@ def _weight(table: pa.Table) -> int:
     return documents + ROW_BYTES * rows
 
 
-def _block(table: pa.Table, types: Sequence[tuple[str, str]]) -> EncodedBlock:
+def _block(table: pa.Table, types: Sequence[tuple[str, str]], declared: Sequence[str]) -> EncodedBlock:
+    """The block of rows with columns of `types`: the declared ones, and those of frequent paths.
+
+    A frequent path that not all sources have as a column of one type is read from the documents.
+    """
     ids = joined(table.column(_ID))
     texts = text_bytes(ids)
     # Keys write these two characters in another way.
     keys = encode_keys(ids.to_pylist()) if b"\0" in texts or b"\1" in texts else keys_of_texts(ids)
-    columns = [_column(table, path, kind) for path, kind in types]
+    found = frequent_columns_of_texts(table.column(_DOC), declared)
+    joined_types = dict(types)
+    absent = [spec for spec in found if spec.path not in joined_types]
+    made = {} if not absent else encode_documents(_bodies(table), absent, ids.to_pylist(), name="a new block")
+    paths = [_ID, *declared, *(spec.path for spec in found)]
+    columns = [made[path] if path in made else _column(table, path, joined_types[path]) for path in paths]
     seqs: list[int] = table.column(_SEQ).to_pylist()
     return write_new_block(keys, key_hashes(keys), table.column(_DOC), columns, seqs)
+
+
+def _bodies(table: pa.Table) -> list[bytes]:
+    import pyarrow as pa
+
+    bodies: list[bytes] = table.column(_DOC).cast(pa.large_binary()).to_pylist()
+    return bodies
 
 
 def _column(table: pa.Table, path: str, kind: str) -> EncodedColumn:
@@ -343,7 +375,9 @@ class Merger:
             else:
                 sources.setdefault(piece.source, []).append(piece.block)
         runs = [sources[source] for source in sorted(sources)]
-        by_column = not changes and can_join(self.blocks.shelf, [block for run in runs for block in run])
+        by_column = not changes and can_join(
+            self.blocks.shelf, [block for run in runs for block in run], [spec.path for spec in self.blocks.columns]
+        )
         while len(runs) > SOURCES_MAX:
             # Neighbours, so that the order of sources stays: the rule asks for it.
             parts = [runs[start : start + SOURCES_MAX] for start in range(0, len(runs), SOURCES_MAX)]

@@ -13,6 +13,7 @@ from wormdb.engine.commit.operations import Insert
 from wormdb.engine.state.view import SEQUENCE_DIGITS_MAX
 from wormdb.engine.tree.extract import extract, extract_columns
 from wormdb.format.block import write_new_block
+from wormdb.format.frequent import frequent_columns_of_texts
 from wormdb.format.key import encode_key
 from wormdb.format.membership import key_hashes
 from wormdb.format.sample import Sample
@@ -133,7 +134,8 @@ class ColumnPortion:
         """
         for start, stop in cuts(self.table.column(DOCUMENT), target):
             part = self.table.slice(start, stop - start)
-            typed = block_columns(part, columns, now)
+            found = frequent_columns_of_texts(part.column(DOCUMENT), [spec.path for spec in columns])
+            typed = block_columns(part, [*columns, *found], now)
             yield write_new_block(self.keys[start:stop], self.hashes[start:stop], part.column(DOCUMENT), typed)
 
 

@@ -256,7 +256,10 @@ class _Estimator:
             share = min(share, (taken + self._group_rows()) / facts.rows)
         read = max(facts.rows * share, taken)
         has_documents = DOCUMENT in node.names
-        size = sum(facts.column_bytes.get(name, 0) for name in node.names) + facts.document_bytes * has_documents
+        # Blocks that lack one column, as a rule those of before, lack the others too.
+        lacking = 0 if has_documents else max(facts.lacking_bytes.get(name, 0) for name in node.names)
+        documents = facts.document_bytes if has_documents else lacking
+        size = sum(facts.column_bytes.get(name, 0) for name in node.names) + documents
         decoded = 0.0 if has_documents else facts.kept.columns(node.names)
         missing = (1.0 - decoded) * (1.0 - facts.kept.documents())
         columns = len(node.names) - has_documents
@@ -264,6 +267,8 @@ class _Estimator:
         if has_documents:
             made = len(self.asked - facts.columns)
             work += read * (TEXT + made * CELL_MADE)
+        elif lacking:
+            work += read * min(lacking / facts.document_bytes, 1.0) * (1.0 - decoded) * (TEXT + columns * CELL_MADE)
         requests, rounds = self._asked_for_blocks(blocks, columns, has_documents=has_documents)
         cost = Cost(requests * missing, size * share * missing, taken, rounds * (missing > 0), work / 1_000)
         return Estimate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, ref
@@ -12,12 +13,13 @@ from wormdb.engine.columns.scan import scan_columns
 from wormdb.engine.forward.analysis import fitting_statistics
 from wormdb.engine.index.read import advance_reader
 from wormdb.engine.index.shelf import is_whole
-from wormdb.engine.state.upgrade import Upgrades
+from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
 from wormdb.engine.tree.definition import array_fields, encode_index
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.format import json
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.field_statistics import FieldStatistics, decode_field_statistics
+from wormdb.format.frequent import frequent_columns
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
@@ -128,12 +130,22 @@ class _RootFacts:
     blocks: int
     size: int
     """Bytes of the blocks."""
-    columns: frozenset[str] | None
-    """Those of all blocks that the root names itself; None if it names none."""
-    is_paged: bool
+    columns: _BlockColumns
+    """Those of the blocks that the root names itself."""
+    paged_bytes: int
+    """Of blocks that only pages of its list name."""
+    frequent: frozenset[str]
+    """The columns that those have beside declared ones, as far as the sample tells."""
     sample: tuple[Document, ...]
     fields: tuple[FieldStatistics, ...] = ()
     _texts: dict[tuple[str, int], bool] = field(default_factory=dict)
+    _lengths: dict[str, float] = field(default_factory=dict)
+
+    def length(self, path: str) -> float:
+        """What the values of a path take as JSON in a document of the sample, on average."""
+        if path not in self._lengths:
+            self._lengths[path] = _length(path, self.sample)
+        return self._lengths[path]
 
     def may_have_texts(self, path: str, view: View) -> bool:
         """Whether a document of the blocks may have a text at a path, outside of arrays."""
@@ -147,16 +159,17 @@ class _RootFacts:
     @classmethod
     def of(cls, root: Root | None) -> _RootFacts:
         if root is None:
-            return cls(None, 0, 0, None, is_paged=False, sample=())
+            return cls(None, 0, 0, _BlockColumns.of((), NO_UPGRADES), 0, frozenset(), ())
         name = f"the root of {root.path}"
-        rows = decode_sample(root.sample, name=name).rows.values()
+        rows = [row for row in decode_sample(root.sample, name=name).rows.values() if row]
         return cls(
             root,
             _blocks([*root.blocks, *root.block_pages]),
             _size([*root.blocks, *root.block_pages]),
-            _common(root.blocks, Upgrades.of(root.versions)),
-            is_paged=bool(root.block_pages),
-            sample=tuple(json.decode_document(row, name=name) for row in rows if row),
+            _BlockColumns.of(root.blocks, Upgrades.of(root.versions)),
+            _size(root.block_pages),
+            frozenset(spec.path for spec in frequent_columns(rows)) if root.block_pages else frozenset(),
+            sample=tuple(json.decode_document(row, name=name) for row in rows),
             fields=decode_field_statistics(root.statistics),
         )
 
@@ -169,10 +182,22 @@ def _size(parts: Iterable[Part]) -> int:
     return sum(part.length if isinstance(part, BlockEntry) else part.size for part in parts)
 
 
-def _common(blocks: Iterable[BlockEntry], upgrades: Upgrades) -> frozenset[str] | None:
-    """The columns that all blocks have and that say what documents have now; None without any blocks."""
-    found = [frozenset(stats.path for stats in upgrades.stats(block)) for block in blocks]
-    return frozenset.intersection(*found) if found else None
+@dataclass(frozen=True, slots=True)
+class _BlockColumns:
+    """Which columns some blocks have that say what documents have now."""
+
+    size: int
+    """Of all these blocks, in bytes."""
+    sizes: Mapping[str, int]
+    """By path of those that have it as a column."""
+
+    @classmethod
+    def of(cls, blocks: Iterable[BlockEntry], upgrades: Upgrades) -> _BlockColumns:
+        size, sizes = 0, Counter[str]()
+        for block in blocks:
+            size += block.length
+            sizes.update({stats.path: block.length for stats in upgrades.stats(block)})
+        return cls(size, sizes)
 
 
 def _may_have_texts(path: str, parts: Iterable[Part], upgrades: Upgrades) -> bool:
@@ -246,7 +271,7 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
     ]
     sample = root.sample or tail.sample
     entries = [part for part in parts if isinstance(part, BlockEntry)]
-    columns = _columns(view.definition, root, _common(entries, view.definition.upgrades))
+    columns = _columns(view.definition, root, _BlockColumns.of(entries, view.definition.upgrades))
     rows = view.count
     tail_bytes = 0 if root.sample else sum(len(json.encode(document)) for document in sample)
     return Facts(
@@ -254,7 +279,11 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
         tail_rows=view.overlay.size,
         blocks=root.blocks + _blocks(parts),
         document_bytes=root.size + _size(parts) or tail_bytes * rows // max(len(sample), 1),
-        column_bytes={path: _column_bytes(path, rows, sample) for path in sorted(columns)},
+        column_bytes={
+            path: _column_bytes(rows, root.length(path) if root.sample else _length(path, sample))
+            for path in sorted(columns)
+        },
+        lacking_bytes={path: lacking for path, lacking in columns.items() if lacking},
         manifest=_manifest(view.definition.model),
         indexes=() if sum(entry.rows for entry in entries) > ATTACHED_ROWS_MAX else _indexes(view, root, tail, parts),
         sample=sample,
@@ -263,24 +292,37 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
     )
 
 
-def _columns(definition: Definition, root: _RootFacts, attached: frozenset[str] | None) -> frozenset[str]:
-    """The columns that all blocks have; blocks on pages that are not read count as having what is declared."""
-    declared = frozenset(spec.path for spec in definition.columns)
-    known = [names for names in (root.columns, attached) if names is not None]
-    if root.is_paged or not known:
-        known.append(declared)
-    return frozenset.intersection(*known) - {"_id"}
+def _columns(definition: Definition, root: _RootFacts, attached: _BlockColumns) -> dict[str, int]:
+    """The columns that any block has, each with the bytes of the blocks that lack it.
+
+    Blocks on pages that are not read count as having what is declared, and what frequent paths of the sample are.
+    """
+    known = (root.columns, attached)
+    found = {path for columns in known for path in columns.sizes}
+    elsewhere: set[str] = set()
+    if root.paged_bytes or not found:
+        elsewhere = {spec.path for spec in definition.columns}
+    if root.paged_bytes:
+        elsewhere |= root.frequent
+    return {
+        path: sum(columns.size - columns.sizes.get(path, 0) for columns in known)
+        + (0 if path in elsewhere else root.paged_bytes)
+        for path in (found | elsewhere) - {"_id"}
+    }
 
 
 def _manifest(model: Model | None) -> tuple[str, ...]:
     return () if model is None or not model.manifest.enabled else model.manifest_fields
 
 
-def _column_bytes(path: str, rows: int, sample: Sequence[Document]) -> int:
+def _column_bytes(rows: int, length: float) -> int:
+    return int(rows * max(_STORED_SHARE * length, 0.125))
+
+
+def _length(path: str, sample: Sequence[Document]) -> float:
     parsed = parse_path(path)
     values = [value for document in sample if (value := get_direct(document, parsed)) not in (MISSING, TRAVERSED)]
-    length = sum(len(json.encode(value)) for value in values) / max(len(sample), 1)
-    return int(rows * max(_STORED_SHARE * length, 0.125))
+    return sum(len(json.encode(value)) for value in values) / max(len(sample), 1)
 
 
 def _indexes(view: View, root: _RootFacts, tail: _Tail, attached: Sequence[Part]) -> tuple[IndexFacts, ...]:

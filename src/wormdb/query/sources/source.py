@@ -215,8 +215,10 @@ class Facts:
     document_bytes: int = 0
     """Stored bytes of all documents, about."""
     column_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Stored bytes of each column that every block has, by path, about. A query that needs no others reads no
-    documents. `_id` is always there."""
+    """Stored bytes of each column, by path, about. A query that needs no others reads no documents of blocks that
+    have them. `_id` is always there."""
+    lacking_bytes: Mapping[str, int] = field(default_factory=dict)
+    """By path the stored bytes of the blocks that lack a column which others have: their documents are read instead."""
     manifest: tuple[str, ...] | None = None
     """The fields that the model gives the manifest, none if it has no manifest; None if all columns are its fields."""
     indexes: tuple[IndexFacts, ...] = ()
