@@ -16,7 +16,7 @@ from wormdb.engine.tree import statistics
 from wormdb.engine.tree.nodes import BYTES_TARGET, ENTRIES_TARGET
 from wormdb.files.adopt.stage import PART_BYTES
 from wormdb.files.write.tables import SMALL_BYTES
-from wormdb.format import field_statistics
+from wormdb.format import field_statistics, frequent
 from wormdb.format.block import PAGE_BYTES
 from wormdb.jobs import analyze
 from wormdb.jobs.costs import INDEX_BYTES, PACKED, SPARE
@@ -140,7 +140,13 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     ],
     "docs/explanation/scaling.md": [("blocks of {}, before", (mib(limits.BLOCK_BYTES_TARGET),))],
     "docs/first-steps.md": [("Log entries stay for {} after", (_RETENTION,))],
-    "docs/format/objects.md": [("pages of about {:g} KB", (PAGE_BYTES / limits.KIB,))],
+    "docs/format/objects.md": [
+        ("pages of about {:g} KB", (PAGE_BYTES / limits.KIB,)),
+        ("at most {} of them at equal distances", (frequent.SAMPLE_ROWS,)),
+        ("of one type and {} bytes at most on average", (limits.FOUND_VALUE_BYTES_MAX,)),
+        ("there are up to {}, the most frequent", (limits.FOUND_COLUMNS_MAX,)),
+        ("of more than {} names or {} bytes", (limits.FOUND_PATH_DEPTH_MAX, limits.FOUND_PATH_BYTES_MAX)),
+    ],
     "docs/format/values.md": [
         ("| a document as JSON | {} | `DOCUMENT_BYTES_MAX`", (mib(limits.DOCUMENT_BYTES_MAX),)),
         ("| {} | `DOCUMENT_DEPTH_MAX`", (limits.DOCUMENT_DEPTH_MAX,)),
