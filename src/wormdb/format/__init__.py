@@ -21,6 +21,7 @@ PUBLIC = {
     "blocklist": "pages that list blocks",
     "arrays": "Arrow arrays of values",
     "columns": "typed columns of blocks",
+    "frequent": "which paths become columns without being declared",
     "sidecar": "the map of a block's pages, beside it",
     "membership": "filters that tell which keys are certainly absent",
     "sample": "documents that planning looks at",
