@@ -169,6 +169,15 @@ def test_a_read_finds_nothing_missing_because_a_call_failed(tmp_path: Path, verb
     raise AssertionError("it never ended")
 
 
+def test_a_look_at_what_is_not_there_is_one_call(tmp_path: Path) -> None:
+    """It is made before every answer of a database."""
+    with LocalStore(tmp_path) as store:
+        store.put("a/b/key", b"")
+        counted = Breaking(-1, 0, after=False)
+        assert counted.around(lambda: store.probe("a/b/none")) == store.probe("a/b/none")
+        assert counted.count == 1
+
+
 # --- folders that others make ---
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from wormdb.system.clock import ManualClock, SystemClock, Uptime
 from wormdb.system.types import StoreTime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 DAY_MS = 86_400_000
@@ -119,13 +121,14 @@ def test_a_process_that_stopped_in_the_middle_tells_no_time(tmp_path: Path, monk
     clock = ManualClock()
     with LocalStore(tmp_path, clock=clock) as store:
         store.put("a", b"")
-        split = store._split
+        tree = store._tree
 
-        def stopped(key: str) -> tuple[tuple[str, ...], str]:
+        def stopped(look: Callable[[Any], Any], what: Any) -> Any:
             clock.advance(PATIENCE_MS / 1000 + 1)
-            return split(key)
+            return look(what)
 
-        monkeypatch.setattr(store, "_split", stopped)
+        for name in ("open", "is_absent"):
+            monkeypatch.setattr(tree, name, partial(stopped, getattr(tree, name)))
         assert store.get("a").time is None
         assert store.probe("a").time is None
         assert store.probe("b").time is None
@@ -140,6 +143,7 @@ def test_a_damaged_record_is_no_time_until_the_next_write(tmp_path: Path, body: 
     with LocalStore(tmp_path, clock=clock) as store:
         store.put("a", b"")
         (tmp_path / ".worm.tmp/time/now").write_bytes(body)
+        clock.advance(1)  # so long what was read before tells the time
         assert store.probe("a").time is None
         assert store.put("b", b"").time == clock.now_ms()
         assert store.probe("a").time == clock.now_ms()
@@ -183,3 +187,29 @@ def test_processes_of_this_machine_agree(tmp_path: Path) -> None:
     assert after is not None
     assert before - 20 <= there <= after + 20
     assert abs(after - SystemClock().now_ms()) < DAY_MS
+
+
+@pytest.mark.parametrize(("age_ms", "is_kept"), [(0, True), (999, True), (1000, False)])
+def test_a_record_is_read_once_a_second(tmp_path: Path, age_ms: int, is_kept: bool) -> None:
+    """What others record meanwhile goes on in the same way, so what was read still tells the time."""
+    machine = Machine()
+    with LocalStore(tmp_path, clock=Process(machine)) as store:
+        store.put("a", b"")
+        began = store.probe("b").time
+        assert began is not None
+        (tmp_path / ".worm.tmp" / "time" / "now").unlink()
+        machine.now_ms += age_ms
+        assert store.probe("b").time == (began + age_ms if is_kept else None)
+
+
+def test_a_record_of_a_clock_that_may_be_set_is_read_each_time(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.started_ms = machine.now_ms - SETTLING_MS + 2
+    early, late = Process(machine), Process(machine)
+    with LocalStore(tmp_path, clock=early) as store, LocalStore(tmp_path, clock=late) as other:
+        store.put("a", b"")
+        assert store.probe("b").time == other.probe("b").time
+        late.skew_ms = DAY_MS  # its clock is set, and the folder's time follows
+        machine.now_ms += 1
+        other._time._record()
+        assert store.probe("b").time == other.probe("b").time == START_MS + machine.now_ms + DAY_MS

@@ -146,6 +146,7 @@ class FolderTree:
                 fix="use Linux, macOS or WSL, or a bucket",
             )
         self.root = root
+        self._below = f"{root}/"
         self._clock = clock
         self._chance = chance
         self._flushed: dict[tuple[str, ...], tuple[int, int]] = {}
@@ -173,6 +174,20 @@ class FolderTree:
             if is_missing(error):
                 return None
             raise
+
+    def is_absent(self, key: str) -> bool:
+        """Whether nothing is at a key, by one look at the whole path; False if that does not tell.
+
+        A name that is missing on such a way is missing on ours too, which follows no links. What is found may lie
+        behind one, so it has to be looked for step by step.
+        """
+        try:
+            os.stat(self._below + key, follow_symlinks=False)  # noqa: PTH116 - asked before every read
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False  # what it is, the steps tell
+        return False
 
     @contextmanager
     def make(self, segments: Sequence[str], key: str) -> Iterator[int]:

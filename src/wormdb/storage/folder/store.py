@@ -138,7 +138,10 @@ class LocalStore(Store):
 
     def probe(self, key: str) -> Probe:
         """The object or None, with the folder's time."""
+        self._check(key)
         began = self._clock.uptime()
+        if self._tree.is_absent(key):
+            return Probe(None, self._time.after(began))
         try:
             found = self.get(key)
         except NotFoundError:
@@ -189,7 +192,7 @@ class LocalStore(Store):
         in the object's place, UnavailableError on a full disk, and OutcomeUnknownError if the
         object is in place but the disk did not confirm it.
         """
-        self._split(key)
+        self._check(key)
         check_write(key, len(body), self._bound(key))
         with typed_errors(f"object {key}", key):
             return self._publisher.publish(key, (body,), precondition or Always())
@@ -202,7 +205,7 @@ class LocalStore(Store):
         content_type: str = OCTETS,  # noqa: ARG002 - files have no type
     ) -> None:
         """Write a part at a time; on disk when it returns. Raises as `put`."""
-        self._split(key)
+        self._check(key)
         with typed_errors(f"object {key}", key):
             self._publisher.publish(key, source.parts(), Always())
 
@@ -279,11 +282,14 @@ class LocalStore(Store):
 
     def _split(self, key: str) -> tuple[tuple[str, ...], str]:
         """Folder and file name of a key, or InvalidRequestError; ClosedError first."""
+        self._check(key)
+        *folder, name = key.split("/")
+        return tuple(folder), name
+
+    def _check(self, key: str) -> None:
         self._lifetime.check()
         check_key(key)
         _refuse_reserved(key)
-        *folder, name = key.split("/")
-        return tuple(folder), name
 
     def _missing(self, key: str) -> NotFoundError:
         return NotFoundError(f"object {key}", reason=f"it is not in {self._name}", key=key)

@@ -81,13 +81,15 @@ class FolderTime:
         self._tree = tree
         self._clock = clock
         self._path = os.path.join(tree.root, *FOLDER, NAME)  # noqa: PTH118 - asked at every verb
+        self._read: tuple[Reckoning, Uptime] | None = None
+        """The record as it was last read, and when."""
 
     def after(self, began: Uptime) -> StoreTime | None:
         """The time now, of a look that began then; None if that took too long, or if there is no time yet."""
         uptime = self._clock.uptime()
         if uptime.boot != began.boot or uptime.ms - began.ms > PATIENCE_MS:
             return None
-        found = self._found()
+        found = self._kept(uptime) or self._found()
         return None if found is None else found.at(self._clock.now_ms(), uptime)
 
     def for_write(self) -> StoreTime:
@@ -98,12 +100,25 @@ class FolderTime:
             now = self._record()
         return now.time
 
+    def _kept(self, uptime: Uptime) -> Reckoning | None:
+        """The record that was read in the last second: what is recorded after it goes on in the same way.
+
+        None if that is not certain: before the machine's clock has settled a later record may say something else.
+        """
+        if self._read is None:
+            return None
+        found, then = self._read
+        is_recent = uptime.boot == then.boot and 0 <= uptime.ms - then.ms < RECORD_MS
+        is_settled = found.uptime.boot == uptime.boot and found.uptime.ms >= SETTLING_MS
+        return found if is_recent and is_settled else None
+
     def _reckoned(self, found: Reckoning | None) -> Reckoning:
         uptime, wall_ms = self._clock.uptime(), self._clock.now_ms()
         return Reckoning(StoreTime(wall_ms) if found is None else found.at(wall_ms, uptime), uptime)
 
     def _found(self) -> Reckoning | None:
         """The record; None if there is none or it is not whole, however often it is read."""
+        uptime = self._clock.uptime()
         for _ in range(_TRIES):
             try:
                 descriptor = os.open(self._path, _READ)
@@ -114,6 +129,7 @@ class FolderTime:
             except OSError:
                 return None
             if found is not None:
+                self._read = found, uptime
                 return found
         return None
 

@@ -112,7 +112,7 @@ class Publisher:
 
     def _refuse_early(self, key: str, place: _Place, precondition: Precondition) -> None:
         """A precondition that fails already needs no temporary file and no flush."""
-        if isinstance(precondition, Always):
+        if isinstance(precondition, Always) or (isinstance(precondition, IfAbsent) and self._tree.is_absent(key)):
             return
         found = self._tree.find(place.folder, place.name)
         is_object = found is not None and stat.S_ISREG(found.st_mode)
