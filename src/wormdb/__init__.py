@@ -8,34 +8,11 @@ with wormdb.connect("s3://bucket/prefix") as db:
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
-
-from wormdb.errors import (
-    AlreadyExistsError,
-    ClosedError,
-    ConflictError,
-    CorruptionError,
-    InvalidRequestError,
-    LimitExceededError,
-    MissingExtraError,
-    NotFoundError,
-    OutcomeUnknownError,
-    PermissionDeniedError,
-    Problem,
-    SchemaError,
-    SchemaMismatchError,
-    SnapshotTooOldError,
-    UnavailableError,
-    UniqueViolationError,
-    UnsupportedFormatError,
-    UnsupportedStoreError,
-    ValidationError,
-    WormError,
-)
-from wormdb.system.installed import __version__
+TYPE_CHECKING = False  # type checkers take it for true; `typing` itself takes longer than the rest of this file
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from wormdb.api.blobs import BlobReader, BlobTarget, StoredBlob
     from wormdb.api.collection import Collection
     from wormdb.api.cursor import Cursor
@@ -53,6 +30,28 @@ if TYPE_CHECKING:
     from wormdb.api.trash import TrashedDocument
     from wormdb.api.update import DeleteResult, UpdateResult
     from wormdb.engine.history.snapshots import Snapshot
+    from wormdb.errors import (
+        AlreadyExistsError,
+        ClosedError,
+        ConflictError,
+        CorruptionError,
+        InvalidRequestError,
+        LimitExceededError,
+        MissingExtraError,
+        NotFoundError,
+        OutcomeUnknownError,
+        PermissionDeniedError,
+        Problem,
+        SchemaError,
+        SchemaMismatchError,
+        SnapshotTooOldError,
+        UnavailableError,
+        UniqueViolationError,
+        UnsupportedFormatError,
+        UnsupportedStoreError,
+        ValidationError,
+        WormError,
+    )
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.files.compare.faults import FileFault
     from wormdb.files.status import FilesStatus, TableStatus
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from wormdb.query.execute.explain import Explanation
     from wormdb.settings import Settings
     from wormdb.storage.open import open_store
+    from wormdb.system.installed import __version__
 
 __all__ = [
     "Adoption",
@@ -132,15 +132,19 @@ __all__ = [
     "rev_of",
 ]
 
-# What needs heavy libraries is imported when it is first asked for: `import wormdb` stays cheap.
+# Each name is imported when it is first asked for: `import wormdb` itself costs next to nothing.
 _LATER = {
     "Adoption": "wormdb.files.adopt.adopt",
+    "AlreadyExistsError": "wormdb.errors",
     "BlobReader": "wormdb.api.blobs",
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.api.blobs",
     "Change": "wormdb.api.feed",
+    "ClosedError": "wormdb.errors",
     "Collection": "wormdb.api.collection",
     "CollectionStatus": "wormdb.api.status",
+    "ConflictError": "wormdb.errors",
+    "CorruptionError": "wormdb.errors",
     "Cursor": "wormdb.api.cursor",
     "Database": "wormdb.api.database",
     "DeleteResult": "wormdb.api.update",
@@ -156,24 +160,41 @@ _LATER = {
     "ImportResult": "wormdb.api.imports.records",
     "IndexDescription": "wormdb.api.status",
     "IndexSummary": "wormdb.api.status",
+    "InvalidRequestError": "wormdb.errors",
+    "LimitExceededError": "wormdb.errors",
     "Loss": "wormdb.maintenance.audit.report",
     "ManifestStatus": "wormdb.api.status",
+    "MissingExtraError": "wormdb.errors",
     "ModelPlan": "wormdb.api.schema",
+    "NotFoundError": "wormdb.errors",
+    "OutcomeUnknownError": "wormdb.errors",
+    "PermissionDeniedError": "wormdb.errors",
+    "Problem": "wormdb.errors",
     "Query": "wormdb.api.query",
     "ReadableFiles": "wormdb.api.files",
     "Rejection": "wormdb.api.imports.records",
     "Repair": "wormdb.maintenance.audit.report",
     "Results": "wormdb.api.results",
+    "SchemaError": "wormdb.errors",
+    "SchemaMismatchError": "wormdb.errors",
     "SchemaPlan": "wormdb.api.schema",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.engine.history.snapshots",
+    "SnapshotTooOldError": "wormdb.errors",
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
     "Tally": "wormdb.maintenance.gc.report",
     "TrashedDocument": "wormdb.api.trash",
+    "UnavailableError": "wormdb.errors",
+    "UniqueViolationError": "wormdb.errors",
+    "UnsupportedFormatError": "wormdb.errors",
+    "UnsupportedStoreError": "wormdb.errors",
     "UpdateResult": "wormdb.api.update",
+    "ValidationError": "wormdb.errors",
     "Verification": "wormdb.maintenance.audit.report",
     "Victim": "wormdb.maintenance.gc.report",
+    "WormError": "wormdb.errors",
+    "__version__": "wormdb.system.installed",
     "connect": "wormdb.api.database",
     "open_store": "wormdb.storage.open",
     "reference_of": "wormdb.format.blob",
@@ -198,8 +219,6 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt name for one of ours
 
     def __getattr__(name: str) -> Any:
-        import importlib
-
         if name in _RENAMED:
             import warnings
 
@@ -209,6 +228,10 @@ if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt 
                 stacklevel=2,
             )
             name = _RENAMED[name]
+        import sys
+
         if name not in _LATER:
             raise AttributeError(f"module 'wormdb' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-        return getattr(importlib.import_module(_LATER[name]), name)
+        __import__(_LATER[name])
+        found = globals()[name] = getattr(sys.modules[_LATER[name]], name)
+        return found

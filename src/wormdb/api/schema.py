@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.engine.commit.define import change_definition
-from wormdb.engine.migrate import ModelMigration
 from wormdb.engine.state.definition import settled
 from wormdb.engine.state.upgrade import encode_mapping
 from wormdb.errors import (
@@ -219,6 +217,9 @@ class Evolution:
 
         With a function it costs as `ModelMigration.run`. Raises what these do: then nothing has changed.
         """
+        from wormdb.engine.commit.define import change_definition
+        from wormdb.engine.migrate import ModelMigration  # bulk jobs: a process that only reads the schema has none
+
         for attempt in range(ATTEMPTS_MAX):
             seen = self.ledger.view()
             files = self.placement.switched(self.model, seen.definition, self.ledger.collection)

@@ -13,7 +13,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.storage.cache_disk import DiskCache
 from wormdb.storage.store import OCTETS, ByteRange, Store, StoredObject, check_key
 from wormdb.storage.wrapped import WrappedStore
 from wormdb.system.types import Version
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
+    from wormdb.storage.cache_disk import DiskCache
     from wormdb.storage.store import Precondition, Probe, PutResult, UploadSource
 
 __all__ = ["CacheStats", "CachedStore"]
@@ -126,6 +126,8 @@ class CachedStore(WrappedStore):
         self._misses = 0
         self._disk: DiskCache | None = None
         if folder is not None:
+            from wormdb.storage.cache_disk import DiskCache
+
             self._disk = DiskCache(folder, inner.name, bytes_max if folder_bytes_max is None else folder_bytes_max)
 
     def stats(self) -> CacheStats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from dataclasses import dataclass, field
@@ -125,9 +124,6 @@ def prices_of(name: str) -> Prices:
     Other clouds are in the same range; give `MeteredStore` a table of your own to be exact.
     """
     return FREE if name.startswith(("file://", "memory://")) else S3_STANDARD
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +361,9 @@ class MeteredStore(WrappedStore):
             except Exception:
                 # The request is over and counts: a watcher that stumbles must not turn a write that
                 # landed into one that seems to have failed.
-                log.exception("the hook for requests raised")
+                import logging
+
+                logging.getLogger(__name__).exception("the hook for requests raised")
 
     def _usage(self, counts: Mapping[RequestKind, int], up: int, down: int, errors: dict[str, int]) -> Usage:
         dollars = sum(self._prices.of_requests(kind, count) for kind, count in counts.items())

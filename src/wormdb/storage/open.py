@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, assert_never
 
 from wormdb.settings import REQUEST_SECONDS
 from wormdb.storage.bounds import any_object
-from wormdb.storage.cloud.clients import profile_settings
 from wormdb.storage.url import StoreUrl, check_endpoint, parse_url
 from wormdb.system.clock import SystemChance, SystemClock
 
@@ -56,6 +55,7 @@ def open_store(
 
             return LocalStore(place.path, clock=clock, chance=chance, bound=bound)
         case "s3" | "gs" | "az":
+            from wormdb.storage.cloud.clients import profile_settings
             from wormdb.storage.cloud.store import CloudStore
 
             settings = profile_settings(os.environ) if place.scheme == "s3" else {}

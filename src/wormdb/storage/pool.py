@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wormdb.errors import ClosedError
@@ -13,6 +12,7 @@ from wormdb.system.deadline import current, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from wormdb.system.deadline import Deadline
 
@@ -54,7 +54,9 @@ class ThreadPool:
 
     def __init__(self, threads: int = POOL_THREADS) -> None:
         """Threads are made when there is work for them."""
-        self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="wormdb")
+        self._threads = threads
+        self._executor: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
         self._closed = False
         self._running: set[Future[Any]] = set()
 
@@ -64,19 +66,28 @@ class ThreadPool:
         The threads work for the call that this one works for. Raises UnavailableError if its time is over before a
         result is there: others may have taken all threads.
         """
-        if self._closed:
-            raise ClosedError("thread pool", reason="the database it belongs to was closed")
+        executor = self._started()
         deadline = current()
 
         def run(item: T) -> R:
             with within(deadline):
                 return function(item)
 
-        futures = deque(self._submit(run, item) for item in items)
+        futures = deque(self._submit(executor, run, item) for item in items)
         return self._results(futures, deadline)
 
-    def _submit(self, run: Callable[[T], R], item: T) -> Future[R]:
-        future = self._executor.submit(run, item)
+    def _started(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._closed:
+                raise ClosedError("thread pool", reason="the database it belongs to was closed")
+            if self._executor is None:
+                from concurrent.futures import ThreadPoolExecutor  # many processes never need it
+
+                self._executor = ThreadPoolExecutor(max_workers=self._threads, thread_name_prefix="wormdb")
+            return self._executor
+
+    def _submit(self, executor: ThreadPoolExecutor, run: Callable[[T], R], item: T) -> Future[R]:
+        future = executor.submit(run, item)
         self._running.add(future)
         future.add_done_callback(self._running.discard)
         return future
@@ -93,9 +104,13 @@ class ThreadPool:
 
     def close(self) -> None:
         """Wait for what runs, but not for long, drop what has not begun, end the threads."""
-        self._closed = True
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        wait(self._running.copy(), CLOSE_SECONDS)
+        with self._lock:
+            self._closed = True
+        if self._executor is not None:
+            from concurrent.futures import wait
+
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            wait(self._running.copy(), CLOSE_SECONDS)
 
 
 def _result(future: Future[R], deadline: Deadline | None) -> R:
@@ -106,7 +121,7 @@ def _result(future: Future[R], deadline: Deadline | None) -> R:
         rest = deadline.rest + _MOMENT
         try:
             return future.result(min(rest, _LOOK_SECONDS))
-        except FutureTimeout:
+        except TimeoutError:
             if not future.done() and deadline.rest <= 0 and rest <= _MOMENT:
                 future.cancel()
                 raise deadline.passed("request") from None

@@ -15,7 +15,6 @@ In cloud URLs `%20` means a space, as in every URL; a plain path is taken as it 
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from dataclasses import dataclass
@@ -142,6 +141,13 @@ def check_endpoint(text: str, *, source: str = "the endpoint of a store URL") ->
     return f"{scheme}://{rest}"
 
 
+def _near(name: str, known: tuple[str, ...]) -> list[str]:
+    """The one that was meant, perhaps."""
+    from difflib import get_close_matches  # only mistakes need it
+
+    return get_close_matches(name, known, n=1, cutoff=0.5)
+
+
 def _examples() -> str:
     return "name a folder, or memory://name, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"
 
@@ -150,7 +156,7 @@ def _unknown_scheme(scheme: str) -> InvalidRequestError:
     # Only a plausible scheme is repeated: before :// there may also be half a password.
     shown = f"{scheme}://…" if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,15}", scheme) else "…://…"
     lowered = scheme.lower()
-    near = difflib.get_close_matches(lowered, SCHEMES, n=1, cutoff=0.5)
+    near = _near(lowered, SCHEMES)
     suggestion = ALIASES.get(lowered) or (near[0] if near else None)
     fix = f"did you mean {suggestion}://? " if suggestion else ""
     valid = ", ".join(f"{known}://" for known in SCHEMES)
@@ -175,7 +181,7 @@ def _parse_query(scheme: Scheme, query: str) -> dict[str, str]:
         if _SECRET_NAME.search(name):
             raise _credentials_in_url(scheme)
         if name not in known:
-            near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+            near = _near(name.lower(), known)
             valid = f"{scheme}:// takes " + (" and ".join(known) if known else "no parameters")
             raise InvalidRequestError(
                 f"store URL {scheme}://…",

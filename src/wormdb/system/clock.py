@@ -6,8 +6,7 @@ seeded simulation can run the real code and give the same trace twice.
 
 from __future__ import annotations
 
-import random
-import secrets
+import os
 import threading
 import time
 from functools import lru_cache
@@ -134,11 +133,13 @@ class SystemChance:
 
     def fraction(self) -> float:
         """A number in [0, 1)."""
-        return random.random()  # noqa: S311 - jitter, not a secret
+        from random import random  # processes that wait for none do not import it
+
+        return random()  # noqa: S311 - jitter, not a secret
 
     def token(self, count: int) -> bytes:
         """`count` random bytes."""
-        return secrets.token_bytes(count)
+        return os.urandom(count)
 
 
 class SeededChance:
@@ -146,7 +147,9 @@ class SeededChance:
 
     def __init__(self, seed: int) -> None:
         """Begin the sequence of `seed`."""
-        self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        from random import Random
+
+        self._random = Random(seed)  # noqa: S311 - repeatable on purpose
 
     def fraction(self) -> float:
         """A number in [0, 1)."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,11 +31,15 @@ EXTRAS: tuple[Extra, ...] = (
 
 def is_installed(extra: Extra) -> bool:
     """Whether every module of the extra can be imported; imports nothing."""
+    import importlib.util
+
     return all(importlib.util.find_spec(module) is not None for module in extra.modules)
 
 
 def load(module: str) -> ModuleType:
     """Import a module of an extra, or raise MissingExtraError naming the extra to install."""
+    import importlib
+
     extra = next(extra for extra in EXTRAS if module in extra.modules)
     try:
         return importlib.import_module(module)

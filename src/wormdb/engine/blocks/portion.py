@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.arrays import array_of, scalar_of
-from wormdb.format.bulk import bulk_columns
 from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, ColumnSpec, decode_column, encode_column
 from wormdb.format.path import TRAVERSED
 from wormdb.format.project import project
@@ -160,6 +159,8 @@ def encode_documents(
 
     `ids` are those of the rows. No requests; raises CorruptionError naming object `name`.
     """
+    from wormdb.format.bulk import bulk_columns  # a process that gets documents by id makes no columns
+
     done = bulk_columns(documents, ids, specs) if specs else {}
     left = [spec for spec in specs if spec.path not in done]
     if left:
