@@ -54,7 +54,8 @@ def fetch(block: EncodedBlock, sidecar: Sidecar, identity: Any) -> Row | None:
     if ref is None:
         return None
     assert isinstance(ref, PageRef)
-    return read_page(block.parquet[ref.offset : ref.offset + ref.length], ref, encode_key(identity))
+    found = read_page(block.parquet[ref.offset : ref.offset + ref.length], ref, [encode_key(identity)])
+    return found[0] if found else None
 
 
 def numbered(count: int, bytes_each: int = 200) -> list[Row]:

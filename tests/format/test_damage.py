@@ -46,7 +46,7 @@ class Kind:
 
 
 def _read_page(data: bytes) -> Any:
-    return read_page(data, PAGE_REF, encode_key("a"))
+    return read_page(data, PAGE_REF, [encode_key("a")])
 
 
 def _read_block(data: bytes) -> Any:

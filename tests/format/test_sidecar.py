@@ -48,7 +48,7 @@ def test_the_page_map_can_be_read_alone() -> None:
     assert (page_map.rows, page_map.length, page_map.sha256) == (700, len(block.parquet), block.sha256)
     ref = locate_key(page_map, encode_key(650))
     assert isinstance(ref, PageRef)
-    row = read_page(block.parquet[ref.offset : ref.offset + ref.length], ref, encode_key(650))
+    (row,) = read_page(block.parquet[ref.offset : ref.offset + ref.length], ref, [encode_key(650)])
     assert row == numbered(700)[650]
 
 

@@ -116,7 +116,7 @@ def test_the_old_block_and_its_sidecar_are_read() -> None:
     for row in expected:
         ref = locate(sidecar, encode_key(row.id))
         assert isinstance(ref, PageRef)
-        assert read_page(parquet[ref.offset : ref.offset + ref.length], ref, encode_key(row.id)) == row
+        assert read_page(parquet[ref.offset : ref.offset + ref.length], ref, [encode_key(row.id)]) == [row]
     columns = read_columns(block, [spec.path for spec in samples.COLUMNS])
     for spec in samples.COLUMNS:
         for row, found in zip(expected, columns[spec.path], strict=True):

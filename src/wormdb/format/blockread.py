@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from hashlib import sha256 as _sha256
 from mmap import mmap
@@ -204,21 +205,26 @@ def read_documents(block: Block, *, groups: Sequence[int] | None = None) -> Iter
             yield _with_fate(identity, (rev, seq, _fate(identity, cell) if gone else 0), cell)
 
 
-def read_page(page: bytes, ref: PageRef, key: bytes) -> Row | None:
-    """The row whose id has the encoded `key` from the page that `locate` named, or None. No requests.
+def read_page(page: bytes, ref: PageRef, keys: Sequence[bytes]) -> list[Row]:
+    """Those of the rows whose ids have the encoded `keys`, which ascend, that the page has. No requests.
 
-    Raises CorruptionError naming the block if one byte of the page is not what was written.
+    Where few of many rows are wanted, the ids of few are decoded. Raises CorruptionError naming the block if one byte
+    of the page is not what was written.
     """
     cells, name = _checked_cells(page, ref), ref.map.block
-    low, high = 0, len(cells)
-    while low < high:
-        middle = (low + high) // 2
-        found = read_id(cells[middle], name=name)
-        found_key = encode_key(found)
-        if found_key == key:
-            return _row(ref.map, ref.map.first_rows[ref.page] + middle, found, cells[middle])
-        low, high = (middle + 1, high) if found_key < key else (low, middle)
-    return None
+    first, low = ref.map.first_rows[ref.page], 0
+    ids: dict[int, Any] = {}
+
+    def key_at(place: int) -> bytes:
+        ids[place] = read_id(cells[place], name=name)
+        return encode_key(ids[place])
+
+    found = []
+    for key in keys:
+        low = bisect_left(range(len(cells)), key, lo=low, key=key_at)
+        if low < len(cells) and key_at(low) == key:
+            found.append(_row(ref.map, first + low, ids[low], cells[low]))
+    return found
 
 
 def read_page_rows(page: bytes, ref: PageRef) -> list[Row]:

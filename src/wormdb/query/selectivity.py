@@ -148,7 +148,7 @@ class Selectivity:
     def _estimated(self, tree: Filter) -> float:
         sample = self._facts.sample
         hits = sum(map(compile_filter(tree), sample))
-        known = self._known(tree) if self._facts.fields and hits < HITS_ENOUGH else None
+        known = self._known(tree) if hits < HITS_ENOUGH and (self._facts.fields or self._facts.indexes) else None
         if not sample:
             return _guess(tree) if known is None else self._above_nothing(known)
         if known is None:
@@ -174,7 +174,18 @@ class Selectivity:
                 known = self._known(child)
                 return None if known is None else 1.0 - known
             case _:
-                return share_by_statistics([tree], self._facts)
+                known = share_by_statistics([tree], self._facts)
+                return self._told_by_index(tree) if known is None else known
+
+    def _told_by_index(self, tree: Filter) -> float | None:
+        """By the entries that an index of the field has in the ranges of a condition; None if there is none."""
+        if not isinstance(tree, Compare | In | StartsWith):
+            return None
+        path, keys = ".".join(tree.path), find_keys(tree)
+        found = next((each for each in self._facts.indexes if each.index.fields[0] == path and each.statistics), None)
+        if found is None or keys is None or not keys.ranges:
+            return None
+        return min(self.entries(found.index.name, keys.ranges) / max(self._facts.rows, 1), 1.0)
 
     def _of_all(self, filters: Sequence[Filter]) -> float:
         """What several filters match, as if fields had nothing to do with each other; both ends of a range are one."""

@@ -26,6 +26,8 @@ BLOCK_WHOLE_BYTES: Final = 64 * KIB
 """A block up to this size is read whole, even if a part of it is wanted: its sidecar would cost a request more."""
 
 _PAGES_AT_ONCE: Final = 64
+_SEARCH_ROWS: Final = 4
+"""A row of a page is found in the time in which so many are unpacked one after the other, about."""
 
 
 def rows_by_key(shelf: Shelf, entry: BlockEntry, page_map: PageMap, keys: Sequence[bytes]) -> dict[bytes, Row]:
@@ -136,10 +138,10 @@ def _page_ref(page_map: PageMap, page: int) -> PageRef:
 
 
 def _from_page(shelf: Shelf, entry: BlockEntry, ref: PageRef, body: bytes, keys: Sequence[bytes]) -> dict[bytes, Row]:
-    if len(keys) > 1:
+    pages = ref.map.pages
+    if pages is None or len(keys) * _SEARCH_ROWS > pages[ref.page].rows:
         return _pick(rows_shown(shelf, entry, read_page_rows(body, ref)), keys)
-    row = read_page(body, ref, keys[0])
-    return {} if row is None else dict(rows_shown(shelf, entry, [row]))
+    return dict(rows_shown(shelf, entry, read_page(body, ref, sorted(keys))))
 
 
 def _pick(rows: Iterable[tuple[bytes, Row]], keys: Sequence[bytes]) -> dict[bytes, Row]:

@@ -82,6 +82,8 @@ PAGE: Final = 150.0
 """A page of documents, unpacked, with the row that is looked for."""
 PAGE_ROW: Final = 4.0
 """Another row of a page of which more than one is looked for."""
+SEARCHED_ROWS: Final = 4.0
+"""As many of these as one row of a page takes to be searched."""
 DECODED: Final = 9.0
 """A document of a scan that is part of the answer."""
 TESTED: Final = 2.0
@@ -364,10 +366,10 @@ class _Estimator:
         blocks = min(max(facts.blocks * below.spread, 1.0), touched)
         requests = max(apart, blocks)
         size = length * min(touched + (touched - requests) * min(reach / 2, region / max(touched, 1.0) - 1.0), region)
-        maps = 1.0 - facts.kept.maps() if touched else 0.0
-        # A page of which one row is wanted is searched, one of which several are is unpacked row by row.
-        shared = touched * (1.0 - min(touched / max(missing, LEAST), 1.0))
-        unpacked = shared * facts.rows / max(pages, 1.0)
+        # A scan of columns has read what must be known of its blocks.
+        maps = 1.0 - facts.kept.maps() if touched and below.form == "ids" else 0.0
+        # A page of which few rows are wanted is searched, one of which many are is unpacked row by row.
+        unpacked = min(touched * facts.rows / max(pages, 1.0), max(missing - touched, 0.0) * SEARCHED_ROWS)
         work = rows * ROW + touched * PAGE + unpacked * PAGE_ROW
         rounds = (touched > 0) + (maps > 0)
         absent = 1.0 - facts.kept.documents()
