@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -94,7 +94,7 @@ class Cursor(Generic[T]):
         hits = list(islice(self._hits, self._batch_size))
         if hits:
             self._after = hits[-1].order
-        return [cast("T", self._run.show(hit)) for hit in hits]
+        return self._run.show(hits)
 
     @property
     def token(self) -> str:

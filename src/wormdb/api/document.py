@@ -191,6 +191,10 @@ def show_values(document: bytes, name: str = "document") -> dict[str, Any]:
 
 def with_id(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as users see them: `_id` shows as `id`."""
+    if "id" not in values and next(iter(values), None) == "_id":
+        shown = {"id": None, **values}
+        shown["id"] = shown.pop("_id")
+        return shown
     return {("id" if field == "_id" else field): value for field, value in values.items()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wormdb.api.document import with_id
@@ -96,11 +97,12 @@ class LogState(Generic[T]):
         """Columns of rows that are there already. No requests."""
         return portions_of(self.view, rows, names)
 
-    def show(self, hit: Hit, *, is_past: bool) -> T:
-        """A row as a document in the caller's type; one of the past is a copy."""
-        assert hit.held is not None, "without a projection documents are whole"
+    def show(self, hits: Sequence[Hit], *, is_past: bool) -> list[T]:
+        """Rows as documents in the caller's type; those of the past are copies."""
         writer = self.access.writer
-        return writer.show_past(hit.held) if is_past else writer.show(hit.held, self.number, hit.document)
+        if is_past:
+            return [writer.show_past(_held(hit)) for hit in hits]
+        return writer.show_all(self.number, [(_held(hit), hit.document) for hit in hits])
 
     @property
     def _cache(self) -> PlanCache | None:
@@ -149,10 +151,9 @@ class FileState(Generic[T]):
         """Columns of rows that are there already. No requests."""
         return self.answer.portions(rows, names)
 
-    def show(self, hit: Hit, *, is_past: bool) -> T:  # noqa: ARG002 - it always is a copy
-        """A row as a document in the caller's type: a copy, which cannot be saved here."""
-        assert hit.held is not None, "without a projection documents are whole"
-        return self.access.writer.show_past(hit.held, hit.document)
+    def show(self, hits: Sequence[Hit], *, is_past: bool) -> list[T]:  # noqa: ARG002 - they always are copies
+        """Rows as documents in the caller's type: copies, which cannot be saved here."""
+        return [self.access.writer.show_past(_held(hit), hit.document) for hit in hits]
 
 
 AnyState: TypeAlias = LogState[T] | FileState[T]
@@ -214,18 +215,20 @@ class QueryRun(Generic[T]):
 
     def hits(self, request: QueryRequest | None = None) -> Iterator[Hit]:
         """The rows; of a new state if this one is gone before any row of it was shown."""
-        wanted = request or self.request()
-        rows, first = self.attempt(lambda state: _begun(state.hits(wanted)))
+        return chain.from_iterable(self._begun(request or self.request()))
+
+    def _begun(self, request: QueryRequest) -> Iterator[Iterable[Hit]]:
+        rows, first = self.attempt(lambda state: _begun(state.hits(request)))
         if first is not None:
             self._is_shown = True
-            yield first
-            yield from rows
+            yield (first,)
+            yield rows
 
-    def show(self, hit: Hit) -> Any:
-        """A row as callers see it: a document in their type, or a plain dict if it is a part of a document."""
+    def show(self, hits: Sequence[Hit]) -> list[Any]:
+        """Rows as callers see them: documents in their type, or plain dicts if they are parts of documents."""
         if self.query.is_plain:
-            return with_id(hit.document)
-        return self.state.show(hit, is_past=self.query.is_past)
+            return [with_id(hit.document) for hit in hits]
+        return self.state.show(hits, is_past=self.query.is_past)
 
     @property
     def skipped(self) -> dict[str, str]:
@@ -244,6 +247,11 @@ class QueryRun(Generic[T]):
                 self.access.ledger.renew(state.view, error)
                 self._state = open_state(self.access, self.query.moment, is_fresh=True, as_shown=not self.query.is_past)
         return read(self.state)
+
+
+def _held(hit: Hit) -> StoredVersion:
+    assert hit.held is not None, "without a projection documents are whole"
+    return hit.held
 
 
 def _begun(hits: Iterator[Hit]) -> tuple[Iterator[Hit], Hit | None]:

@@ -115,6 +115,8 @@ def _aligned(line: Sequence[str], widths: Sequence[int], is_right: Sequence[bool
 
 T = TypeVar("T")
 
+_SHOWN_AT_ONCE: Final = 1_024
+"""Rows of a list that are made of what was read together."""
 _MOMENT = 1e-9
 """Of a time that is over: the next row raises UnavailableError."""
 
@@ -151,14 +153,25 @@ class Results(Generic[T]):
         for hit, row in self._rows():
             count, last = count + 1, hit
             yield cast("T", row)
-        is_full = last is not None and count == self._query.request.limit
-        self._last = last if is_full else None
-        self._is_read = True
+        self._note_end(last, count)
 
     @reads
     def to_list(self) -> list[T]:
         """All rows."""
-        return list(self)
+        if self._references:
+            return list(self)
+        rows: list[T] = []
+        hits, last = self._hits(self._run.request()), None
+        while some := list(islice(hits, _SHOWN_AT_ONCE)):
+            rows += self._run.show(some)
+            last = some[-1]
+        self._note_end(last, len(rows))
+        return rows
+
+    def _note_end(self, last: Hit | None, count: int) -> None:
+        """All rows were read: `next_page` is known."""
+        self._last = last if count == self._query.request.limit else None
+        self._is_read = True
 
     @reads
     def first(self) -> T | None:
@@ -201,16 +214,16 @@ class Results(Generic[T]):
         request = self._run.request()
         if limit is not None:
             request = replace(request, limit=min(limit, request.limit or limit))
-        hits = self._timed(self._run.hits(request), request)
+        hits = self._hits(request)
         if self._references:
             yield from self._populated(hits)
             return
         for hit in hits:
-            yield hit, self._run.show(hit)
+            yield hit, self._run.show((hit,))[0]
 
-    def _timed(self, hits: Iterator[Hit], request: QueryRequest) -> Iterator[Hit]:
+    def _hits(self, request: QueryRequest) -> Iterator[Hit]:
         """Rows whose requests keep the caller's own time, if there is one."""
-        ends = request.deadline
+        hits, ends = self._run.hits(request), request.deadline
         if ends is None:
             return hits
         clock = self._access.clock

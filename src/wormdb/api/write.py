@@ -22,7 +22,7 @@ from wormdb.api.document import (
 from wormdb.api.guard import ModelGuard, is_undefined, warn_older
 from wormdb.engine.commit.operations import Insert, InsertNext, ReadVersion, Remove, Save
 from wormdb.engine.history.tombstone import tombstone
-from wormdb.engine.state.view import StoredVersion, id_key
+from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import (
     InvalidRequestError,
     PermissionDeniedError,
@@ -31,6 +31,7 @@ from wormdb.errors import (
 )
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
+from wormdb.format.key import encode_key
 from wormdb.format.segment import check_id
 from wormdb.format.values import normalize, normalize_document
 from wormdb.format.wrappers import moment
@@ -163,6 +164,11 @@ class Writer(Generic[T]):
     def show(self, held: StoredVersion, number: LogNumber, values: Mapping[str, Any] | None = None) -> T:
         """A stored document in the caller's type; `values` are its decoded values, if the caller has them."""
         return self._codec.from_document(show_document(held, number, self.origin, values))
+
+    def show_all(self, number: LogNumber, rows: Iterable[tuple[StoredVersion, Mapping[str, Any]]]) -> list[T]:
+        """Stored documents, each with its decoded values, in the caller's type."""
+        shown, origin = self._codec.from_document, self.origin
+        return [shown(Document(with_id(values), ReadVersion(held, number, origin))) for held, values in rows]
 
     def show_past(self, held: StoredVersion, values: Mapping[str, Any] | None = None) -> T:
         """A document as it once was, in the caller's type: a copy, which does not stand for what is there now."""
@@ -428,14 +434,15 @@ class Writer(Generic[T]):
 
     def key_of(self, identity: Any) -> bytes:
         """The key of an id that this collection can have; raises InvalidRequestError. No requests."""
-        return id_key(self.encoded_id(identity))
+        return encode_key(self.check_id(identity))
 
     def check_id(self, identity: Any) -> Any:
         """An id that this collection can have; raises InvalidRequestError. A singleton ignores what is given."""
-        if self._is_singleton:
+        model = self.model
+        if model is not None and model.is_singleton:
             return SINGLETON_ID
         value = normalize(identity)
-        problem = None if self.model is None else id_problem(self.model, value)
+        problem = None if model is None else id_problem(model, value)
         if problem is not None:
             raise InvalidRequestError(f"id of {self.name}", problems=[problem])
         check_id(value)

@@ -250,8 +250,10 @@ class Ledger:
         has the document. The first call costs what `view` with `keys` does before the page.
         """
         self._runtime.check()
+        if not self._runtime.is_distant:
+            return self._get(key, staleness_ms)
         known = self._head.view()
-        is_known = not self._runtime.is_distant or known.overlay.get(key, known.number) is not None
+        is_known = known.overlay.get(key, known.number) is not None
         is_known = is_known or (isinstance(known.base, RunBase) and known.base.runs.keeps(key))
         since = self._runtime.clock.monotonic() - staleness_ms / 1000 if staleness_ms else None
         if is_known or not self._head.caught_up or (since is not None and self._known_since(since) is not None):

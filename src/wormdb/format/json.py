@@ -31,7 +31,16 @@ if TYPE_CHECKING:
 
     from wormdb.format.kinds import Document
 
-__all__ = ["decode", "decode_document", "encode", "encode_all", "encode_document", "encode_plain", "parse"]
+__all__ = [
+    "decode",
+    "decode_document",
+    "decode_documents",
+    "encode",
+    "encode_all",
+    "encode_document",
+    "encode_plain",
+    "parse",
+]
 
 
 def _plain_type(levels: int) -> Any:
@@ -64,6 +73,8 @@ def encode(value: Any) -> bytes:
     end. No requests.
     """
     try:
+        if type(value) is str:
+            return _encoder.encode(value)
         if (type(value) is dict and not _JSON_TYPES.issuperset(map(type, value.values()))) or not _is_plain(value):
             value = _wrapped(value)
         return _encoder.encode(value)
@@ -175,6 +186,11 @@ def decode(data: bytes | memoryview, *, name: str) -> Any:
 
     Takes canonical extended JSON too. No requests.
     """
+    plain = _read_plain(data)
+    return _read_forms(data, name) if plain is _NOT_PLAIN else plain
+
+
+def _read_forms(data: bytes | memoryview, name: str) -> Any:
     try:
         return _read(bytes(data), _no_operator)
     except (msgspec.MsgspecError, MalformedError, UnicodeError, RecursionError) as error:
@@ -183,10 +199,28 @@ def decode(data: bytes | memoryview, *, name: str) -> Any:
 
 def decode_document(data: bytes | memoryview, *, name: str) -> Document:
     """`decode` for a whole document; CorruptionError also if it is not an object. No requests."""
-    document = decode(data, name=name)
+    document = _read_plain(data)
+    if type(document) is dict:
+        return document
+    document = _read_forms(data, name)
     if type(document) is not dict:
         raise CorruptionError(f"{name} holds no document", reason="its JSON is not an object", key=name)
     return document
+
+
+def decode_documents(texts: Iterable[bytes], *, name: str) -> list[Document]:
+    """`decode_document` for many. No requests."""
+    read, found = _plain_decoder.decode, []
+    for text in texts:
+        # As `_read_plain`, without a call for each.
+        document: Any = None
+        if b'"$' not in text and b"\\u0024" not in text:
+            try:
+                document = read(text)
+            except (msgspec.MsgspecError, RecursionError):  # told by what follows, with its reason
+                document = None
+        found.append(document if type(document) is dict else decode_document(text, name=name))
+    return found
 
 
 def parse(text: str, *, operators: bool = False) -> Any:
@@ -208,6 +242,19 @@ def parse(text: str, *, operators: bool = False) -> Any:
 _decoder: Final = msgspec.json.Decoder()
 _plain_decoder: Final = msgspec.json.Decoder(_Plain)
 _BYTE: Final = re.compile(r" \(byte ([0-9]+)\)")
+
+
+_NOT_PLAIN: Final = object()
+
+
+def _read_plain(data: bytes | memoryview) -> Any:
+    """The value of JSON that has nothing but JSON's own types, nearly all of it; _NOT_PLAIN for anything else."""
+    if type(data) is bytes and b'"$' not in data and b"\\u0024" not in data:
+        try:
+            return _plain_decoder.decode(data)
+        except (msgspec.MsgspecError, RecursionError):
+            pass
+    return _NOT_PLAIN
 
 
 def _no_operator(_: str) -> bool:

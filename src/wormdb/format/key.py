@@ -55,6 +55,10 @@ def encode_key(value: Any, *, descending: bool = False) -> bytes:
     Strings that start with a text have keys that start with the text's key without its last byte.
     Raises InvalidRequestError for anything but a normalized value. No requests.
     """
+    if type(value) is str and not descending:
+        data = value.encode()
+        if b"\0" not in data and b"\1" not in data:
+            return _STRING_TAG + data + _END
     key = _encode(value)
     return key.translate(_COMPLEMENT) if descending else key
 

@@ -44,6 +44,8 @@ def check_id(value: Any) -> None:
     boolean or timestamp. Raises InvalidRequestError; LimitExceededError over ID_BYTES_MAX. No requests.
     """
     kind = type(value)
+    if kind is str and value and value.isascii() and len(value) <= ID_BYTES_MAX:
+        return
     if kind not in _WRITERS:
         reason = f"{kind.__name__} cannot be an id"
         raise InvalidRequestError("this _id cannot be used", reason=reason, fix="use a string, a number or an ObjectId")

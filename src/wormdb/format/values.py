@@ -90,6 +90,11 @@ def normalize(value: Any, *, path: str = "", plain: Callable[[Any], Any] | None 
     Raises InvalidRequestError for what BSON or a dotted path cannot express and LimitExceededError
     for what is too deep, too wide or too large; both name the dotted path. No requests.
     """
+    kind = type(value)
+    if plain is None and (
+        (kind is str and value.isascii()) or kind in _KEPT or (kind is int and INT_MIN <= value <= INT_MAX)
+    ):
+        return value
     return _Copier(plain).copy(value, 0, (None, path) if path else None)
 
 

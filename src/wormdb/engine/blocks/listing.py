@@ -11,6 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from wormdb.engine.log.objects import ObjectWriter
 
 __all__ = ["Part", "Run", "find_part", "is_run", "list_run", "overlaps", "runs_of"]
+
+_key_last = attrgetter("key_last")
 
 Part = BlockEntry | BlockPageRef
 """What a root says of a run: of a block, or of a page of blocks."""
@@ -81,7 +84,7 @@ class Run:
 
 def find_part(parts: Sequence[Part], key: bytes) -> Part | None:
     """The one of several parts, in order of key, whose range holds `key`."""
-    place = bisect_left(parts, key, key=lambda part: part.key_last)
+    place = bisect_left(parts, key, key=_key_last)
     return parts[place] if place < len(parts) and parts[place].key_first <= key else None
 
 

@@ -64,7 +64,8 @@ class Runs:
         1 GET for one page. At first also 1 for the page map of the block, and 1 for the filter of each newer block
         whose range has the key, side by side. If runs are long, before that 1 for a page of each one's list.
         """
-        return self.get_many([key], member=member).get(key)
+        kept = self._kept(key) if member is None and self.keyed else None
+        return self.get_many([key], member=member).get(key) if kept is None else kept
 
     def get_many(self, keys: Iterable[bytes], *, member: bytes | None = None) -> dict[bytes, Row]:
         """The newest rows with these keys, by key, of those that are there. Costs as `get`, and no page is read twice.
@@ -144,6 +145,22 @@ class Runs:
         return merge_rows([self._scan_run(run.blocks(self.shelf), b"", None) for run in self.runs[:count]])
 
     # --- look-ups ---
+
+    def _kept(self, key: bytes) -> Row | None:
+        """The newest row with a key, if it stays decoded and what is kept shows that it is the newest."""
+        for run in self.runs:
+            part = find_part(run.parts, key)
+            if part is None:
+                continue
+            if not isinstance(part, BlockEntry):
+                return None
+            row = self.shelf.find_row(part, key)
+            if row is not None:
+                return row
+            membership = self.shelf.known_filter(part)
+            if membership is None or membership.might_contain(key):
+                return None
+        return None
 
     def _candidates(self, keys: Sequence[bytes]) -> dict[bytes, list[BlockEntry]]:
         """For each key the blocks whose ranges have it, newest first."""

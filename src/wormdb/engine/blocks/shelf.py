@@ -130,8 +130,8 @@ class Shelf:
 
     def label(self, entry: BlockEntry) -> str:
         """What decoded parts of a block are kept by: the key, and which mapping was done last if any had to be."""
-        key = self.block_key(entry.name)
-        return f"{key}@{self.upgrades.newest}" if self.upgrades.is_old(entry) else key
+        key, upgrades = f"{self.folder}{entry.name}.parquet", self.upgrades
+        return f"{key}@{upgrades.newest}" if upgrades.steps and upgrades.is_old(entry) else key
 
     def page_key(self, name: str) -> str:
         """The object key of a page of the block list."""

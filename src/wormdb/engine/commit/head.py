@@ -131,6 +131,8 @@ class Head:
             start = Point(LogNumber(0), BEFORE_FIRST, Definition.none(), 0, 0, Jobs())
             self._points: dict[LogNumber, Point] = {start.number: start}
             self._last = start
+            self._known: tuple[Point, View] | None = None
+            """The last point of which a view was asked for, and that view: most reads find nothing new."""
             self._base: Base = EmptyBase()
             self._overlay = Overlay()
             self._unique: dict[str, UniqueOwners] = {}
@@ -154,7 +156,10 @@ class Head:
     def view(self) -> View:
         """The state known now, as a value that does not move. No requests."""
         with self.lock:
-            return self._view(self._last)
+            last, known = self._last, self._known
+            if known is None or known[0] is not last or known[1].overlay is not self._overlay:
+                known = self._known = last, self._view(last)
+            return known[1]
 
     @property
     def tail_bytes(self) -> int:

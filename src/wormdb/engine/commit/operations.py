@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import ConflictError
 from wormdb.format import json
 from wormdb.format.blob import may_refer
 from wormdb.format.event import JobAttached, SchemaChanged
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.state.upgrade import Upgrades
-    from wormdb.engine.state.view import StoredVersion, View
+    from wormdb.engine.state.view import View
     from wormdb.format.event import Event
-    from wormdb.system.types import LogNumber
 
 __all__ = [
     "Guard",
@@ -39,8 +40,7 @@ __all__ = [
 CREATED = "createdAt"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadVersion:
+class ReadVersion(msgspec.Struct, frozen=True):
     """A document as its caller read it: what was there, the log number it was read at, and in which log."""
 
     held: StoredVersion

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from wormdb.format.entry import Entry, decode_entry, entry_hash
 from wormdb.format.event import check_acted_on
 from wormdb.settings import POOL_THREADS, TAIL_PROBES_MAX
-from wormdb.system.types import LogNumber
+from wormdb.system.types import LogNumber, StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import Register
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Probe, Store
-    from wormdb.system.types import StoreTime
 
 __all__ = ["BEFORE_FIRST", "Log", "LogRecord", "TailRound"]
 
@@ -39,8 +40,7 @@ class LogRecord:
         return LogNumber(self.entry.number)
 
 
-@dataclass(frozen=True, slots=True)
-class TailRound:
+class TailRound(msgspec.Struct, frozen=True):
     """One round of guesses: the entries found in unbroken order, and the store's times.
 
     `ended` says that the number after the last record was not there. Times are None if the store
@@ -105,14 +105,15 @@ class Log:
 
         Raises CorruptionError.
         """
-        numbers = [LogNumber(number) for number in range(after + 1, after + 1 + width)]
-        keys = [self.paths.entry(number) for number in numbers]
-        if ahead is not None:
-            return self._round(numbers, list(ahead))
-        # One request alone gains nothing from another thread.
         if width == 1:
-            return self._round(numbers, [self.store.probe(keys[0])])
-        return self._round(numbers, self._probe_all(keys))
+            # One request alone gains nothing from another thread.
+            number = LogNumber(after + 1)
+            (probe,) = (self.store.probe(self.paths.entry(number)),) if ahead is None else ahead
+            if probe.found is None:
+                return TailRound((), ended=True, first=probe.time, last=probe.time)
+            return self._round([number], [probe])
+        numbers = [LogNumber(number) for number in range(after + 1, after + 1 + width)]
+        return self._round(numbers, self._probe_all([self.paths.entry(number) for number in numbers]))
 
     def _probe_all(self, keys: list[str]) -> list[Probe]:
         """The answers about some slots, side by side; a thread asks for several if there are more than threads.

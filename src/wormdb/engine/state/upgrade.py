@@ -11,7 +11,7 @@ So this is the one place that turns what is stored into what is shown. A view do
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
@@ -182,7 +182,9 @@ class Upgrades:
         """What is under an id as it is now; it is as it was at entry `since`."""
         if since >= self.newest:
             return held
-        return replace(held, document=self._document(held.document, since), trash=self._trash(held.trash, since))
+        return msgspec.structs.replace(
+            held, document=self._document(held.document, since), trash=self._trash(held.trash, since)
+        )
 
     def document(self, body: bytes, since: int) -> bytes:
         """A document, as JSON, as it is now; it is as it was at entry `since`."""

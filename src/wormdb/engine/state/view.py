@@ -12,6 +12,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from wormdb.engine.state.jobs import NO_JOBS
 from wormdb.errors import LimitExceededError
 from wormdb.format import json
@@ -86,8 +88,7 @@ def check_counted(identity: bytes, model: Model | None) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredVersion:
+class StoredVersion(msgspec.Struct, frozen=True):
     """What is under one id: the document's JSON, or None after a delete; `seq` lives on.
 
     `trash` is the tombstone with the document, as JSON, while it can be restored.
@@ -220,6 +221,8 @@ class Overlay:
 
     def attached(self, number: LogNumber) -> list[AttachedBlocks]:
         """What was attached up to `number`, newest first."""
+        if not self._attached:
+            return []
         return [attached for attached in reversed(self._attached) if attached.number <= number]
 
     def get(self, key: bytes, number: LogNumber) -> StoredVersion | None:
@@ -287,7 +290,7 @@ class View:
     def get(self, key: bytes) -> StoredVersion | None:
         """What is under an id's key, deleted or not; None if nothing ever was."""
         found = self._get(key)
-        return None if found is None else self.shown(found)
+        return found if found is None or not self.definition.upgrades.steps else self.shown(found)
 
     def _get(self, key: bytes) -> StoredVersion | None:
         newest = self.overlay.get(key, self.number)
@@ -301,6 +304,9 @@ class View:
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """What is under each of some keys, read side by side; without those under which nothing ever was."""
+        if len(keys) == 1:
+            one = self.get(keys[0])
+            return {} if one is None else {keys[0]: one}
         found = self._get_many(keys)
         return {key: self.shown(held) for key, held in found.items()} if self.is_ahead else found
 

@@ -6,8 +6,9 @@ prefix of another's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from wormdb.engine.tree.definition import keys_of
 from wormdb.format import json
@@ -33,8 +34,7 @@ Change = tuple[bytes, "bytes | None"]
 """A key and the id as JSON; None removes the entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(msgspec.Struct, frozen=True):
     """Keys from `low` up to but not including `high`; None is no end."""
 
     low: bytes = b""

@@ -19,7 +19,6 @@ from wormdb.engine.blocks.portion import DOCUMENT, VERSION, Portion
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.entries import Range
 from wormdb.errors import LimitExceededError, UnavailableError
-from wormdb.format import json
 from wormdb.query.columns.match import compile_columns
 from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.order import Ordering, is_by_id, order_keys
@@ -286,9 +285,7 @@ class Executor:
         held = self.source.fetch(keys)
         self._limits.check_time()
         there = [key for key in keys if key in held]
-        helds = [held[key] for key in there]
-        documents = [json.decode_document(one.document or b"", name="document") for one in helds]
-        return DocumentBatch(there, documents, helds)
+        return DocumentBatch(there, None, [held[key] for key in there])
 
     # --- nodes ---
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import msgspec
 
 from wormdb.engine.blocks.portion import VERSION_TYPES
 from wormdb.engine.state.view import StoredVersion
@@ -12,7 +15,7 @@ from wormdb.format.arrays import array_of
 from wormdb.format.key import encode_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.kinds import Document
@@ -22,8 +25,7 @@ __all__ = ["ColumnBatch", "DocumentBatch", "KeyBatch", "ReadBatch", "RowBatch", 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyBatch:
+class KeyBatch(msgspec.Struct, frozen=True):
     """Rows of which only the keys of their ids are known."""
 
     keys: Sequence[bytes]
@@ -39,17 +41,33 @@ class KeyBatch:
 
     def cut(self, start: int, stop: int) -> KeyBatch:
         """Rows from `start` up to but not including `stop`."""
+        if start == 0 and stop >= len(self.keys):
+            return self
         return KeyBatch(self.keys[start:stop], self.is_sure)
 
 
-@dataclass(frozen=True, slots=True)
 class DocumentBatch:
-    """Rows with their whole documents."""
+    """Rows with their whole documents, which are decoded when they are first looked at."""
 
-    keys: Sequence[bytes]
-    documents: Sequence[Document]
-    helds: Sequence[StoredVersion] | None
-    """What is stored; None if versions were not asked for."""
+    __slots__ = ("_documents", "helds", "keys")
+
+    def __init__(
+        self, keys: Sequence[bytes], documents: Sequence[Document] | None, helds: Sequence[StoredVersion] | None
+    ) -> None:
+        """`helds` is what is stored, None if versions were not asked for; `documents` may be None if there are some."""
+        self.keys = keys
+        self.helds = helds
+        self._documents = documents
+
+    @property
+    def documents(self) -> Sequence[Document]:
+        """The documents; raises CorruptionError."""
+        documents = self._documents
+        if documents is None:
+            assert self.helds is not None, "there are documents, or what is stored"
+            documents = json.decode_documents([held.document or b"" for held in self.helds], name="document")
+            self._documents = documents
+        return documents
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -57,12 +75,16 @@ class DocumentBatch:
     def pick(self, rows: Sequence[int]) -> DocumentBatch:
         """Rows by their numbers, in that order."""
         helds = None if self.helds is None else _at(self.helds, rows)
-        return DocumentBatch(_at(self.keys, rows), _at(self.documents, rows), helds)
+        documents = None if self._documents is None else _at(self._documents, rows)
+        return DocumentBatch(_at(self.keys, rows), documents, helds)
 
     def cut(self, start: int, stop: int) -> DocumentBatch:
         """Rows from `start` up to but not including `stop`."""
+        if start == 0 and stop >= len(self.keys):
+            return self
         helds = None if self.helds is None else self.helds[start:stop]
-        return DocumentBatch(self.keys[start:stop], self.documents[start:stop], helds)
+        documents = None if self._documents is None else self._documents[start:stop]
+        return DocumentBatch(self.keys[start:stop], documents, helds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +111,8 @@ class ColumnBatch:
 
     def cut(self, start: int, stop: int) -> ColumnBatch:
         """Rows from `start` up to but not including `stop`."""
+        if start == 0 and stop >= self.portion.rows:
+            return self
         return ColumnBatch(self.portion.slice(start, stop), self.is_whole)
 
     def covers(self, names: Iterable[str]) -> bool:
@@ -98,14 +122,14 @@ class ColumnBatch:
     def decoded(self) -> DocumentBatch:
         """The same rows with their documents; every row must have one."""
         texts = self.portion.documents()
-        documents = [json.decode_document(text, name="document") for text in texts]
+        documents = json.decode_documents(texts, name="document")
         ids = [document["_id"] for document in documents]
         helds: list[StoredVersion] | None = None
         if self.portion.types.keys() >= VERSION_TYPES.keys():
             versions = self.portion.versions()
             helds = [
-                StoredVersion(json.encode(identity), rev, seq, text)
-                for identity, (rev, seq), text in zip(ids, versions, texts, strict=True)
+                StoredVersion(identity, rev, seq, text)
+                for identity, (rev, seq), text in zip(json.encode_all(ids), versions, texts, strict=True)
             ]
         return DocumentBatch(encode_keys(ids), documents, helds)
 
