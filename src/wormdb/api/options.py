@@ -7,6 +7,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 from zlib import crc32
 
@@ -16,7 +18,7 @@ from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, parse_sort
 from wormdb.bql.text import parse_filter_text
-from wormdb.bql.tree import EVERYTHING, Filter, FunctionCall, calls_in
+from wormdb.bql.tree import EVERYTHING, Filter, FunctionCall, has_calls
 from wormdb.engine.state.definition import functions_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -142,8 +144,8 @@ class FindOptions(FindOneOptions, total=False):
 
 
 _DIGEST_BYTES: Final = 12
-_KNOWN_OF_ONE: Final = ("select", "populate", *FindOneOptions.__annotations__)
-_KNOWN: Final = tuple(dict.fromkeys((*_KNOWN_OF_ONE, *FindOptions.__annotations__)))
+_KNOWN_OF_ONE: Final = dict.fromkeys(("select", "populate", *FindOneOptions.__annotations__))
+_KNOWN: Final = dict.fromkeys((*_KNOWN_OF_ONE, *FindOptions.__annotations__))
 _OTHER_NAMES: Final[Mapping[str, str]] = {
     "skip": "offset",
     "projection": "select",
@@ -196,10 +198,17 @@ def check_query(
     Raises InvalidRequestError with all mistakes of the first part that has some, and LimitExceededError. No requests,
     but for a filter with functions: 1 GET, as they are now.
     """
-    what = f"a query of {access.name}"
-    for name in options:
-        _check_known(name, what, _KNOWN_OF_ONE if is_single else _KNOWN)
-    tree = expand_functions(access, read_filter(filter))
+    what = f"a query of {access.writer.name}"
+    known = _KNOWN_OF_ONE if is_single else _KNOWN
+    if not options.keys() <= known.keys():
+        for name in options:
+            _check_known(name, what, tuple(known))
+    tree = read_filter(filter)
+    if has_calls(tree):
+        tree = expand_functions(access, tree)
+    if all(map(is_, options.values(), repeat(None))):
+        request = QueryRequest(filter=tree, limit=1 if is_single else None)
+        return CheckedQuery(request, access.ledger.collection)
     select, sort = options.get("select"), options.get("sort")
     moment = options.get("as_of")
     query = CheckedQuery(
@@ -231,7 +240,7 @@ def read_filter(written: WrittenFilter) -> Filter:
         return EVERYTHING
     if isinstance(written, str):
         return parse_filter_text(written)
-    if isinstance(written, Mapping):
+    if isinstance(written, dict | Mapping):
         return parse_filter(written)
     if isinstance(written, Filter | FunctionCall):
         return written
@@ -247,7 +256,7 @@ def expand_functions(access: Access[Any], tree: Filter) -> Filter:
 
     Raises NotFoundError for one that is not registered, LimitExceededError for a filter that becomes too large.
     """
-    if not any(True for _ in calls_in(tree)):
+    if not has_calls(tree):
         return tree
     if access.files is not None:
         return Functions(collection=access.name).expanded(tree)

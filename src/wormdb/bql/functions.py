@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.bql.tree import And, FunctionCall, Not, Or, calls_in, conjunction, disjunction, negation
+from wormdb.bql.tree import And, FunctionCall, Not, Or, calls_in, conjunction, disjunction, has_calls, negation
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.schema.problems import did_you_mean
 from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX
@@ -34,7 +34,7 @@ class Functions:
 
         Raises NotFoundError for a name that is not registered, LimitExceededError for a filter that becomes too large.
         """
-        if not any(True for _ in calls_in(tree)):
+        if not has_calls(tree):
             return tree
         self._check_size(tree)
         return self._expanded(tree, {})

@@ -12,6 +12,7 @@ from wormdb.bql.regex import OPTIONS, compile_regex
 from wormdb.bql.tree import (
     NOTHING,
     All,
+    And,
     Compare,
     Contains,
     ElemMatch,
@@ -257,11 +258,34 @@ def parse_filter(written: Mapping[str, Any], *, embedded: bool = False) -> Filte
     FILTER_DEPTH_MAX, FILTER_CONDITIONS_MAX or FILTER_VALUES_MAX; MissingExtraError for $regex without google-re2.
     No requests.
     """
+    plain = _equalities(written, embedded=embedded)
+    if plain is not None:
+        return plain
     parser = _FilterParser()
     tree = parser.filter(written, "", 1, embedded=embedded)
     if parser.report.errors:
         raise InvalidRequestError("the filter cannot be used", problems=parser.report.errors)
     return tree
+
+
+_EQUALITIES_MAX: Final = 16
+_PLAIN: Final = frozenset({str, int, float, bool})
+
+
+def _equalities(written: Mapping[str, Any], *, embedded: bool) -> Filter | None:
+    """The tree of fields with plain values, as most filters are; None for a filter that only the parser can read."""
+    if type(written) is not dict or not 0 < len(written) <= _EQUALITIES_MAX:
+        return None
+    parts: list[Filter] = []
+    for name, value in written.items():
+        if type(name) is not str or name[:1] == "$" or type(value) not in _PLAIN:
+            return None
+        try:
+            path, plain = parse_path(name), normalize(value)
+        except (InvalidRequestError, LimitExceededError):
+            return None
+        parts.append(Compare(("_id", *path[1:]) if path[0] == "id" and not embedded else path, "eq", plain))
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
 class _FilterParser:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import msgspec
+
 from wormdb.format.json import encode
 from wormdb.format.kinds import kind_of
 
@@ -49,6 +51,7 @@ __all__ = [
     "calls_in",
     "conjunction",
     "disjunction",
+    "has_calls",
     "negation",
     "shape_of",
 ]
@@ -339,6 +342,11 @@ def negation(child: Filter) -> Filter:
             return Not(child)
 
 
+def has_calls(tree: Filter | FunctionCall) -> bool:
+    """Whether a filter names functions. No requests."""
+    return not isinstance(tree, _Condition) and any(True for _ in calls_in(tree))
+
+
 def calls_in(tree: Filter | FunctionCall) -> Iterator[str]:
     """The functions that a filter names, one after the other. No requests."""
     match tree:
@@ -389,8 +397,7 @@ _PARTS: Final = {
 """Of each condition its fields behind the path, and whether they hold values: shapes are made for every query."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterShape:
+class FilterShape(msgspec.Struct, frozen=True):
     """A filter without its values; shapes are equal if their texts are."""
 
     text: str
@@ -403,7 +410,12 @@ def shape_of(tree: Filter) -> tuple[FilterShape, tuple[Any, ...]]:
     return FilterShape(text), tuple(values)
 
 
+_SLOTS: Final = {kind: kind_of(kind()).name.lower() for kind in (str, int, float, bool)}
+
+
 def _slot(value: Any) -> str:
+    if (known := _SLOTS.get(type(value))) is not None:
+        return known
     if type(value) is not tuple:
         return kind_of(value).name.lower()
     brackets = "|".join(sorted({kind_of(item).name.lower() for item in value}))
@@ -412,6 +424,9 @@ def _slot(value: Any) -> str:
 
 def _text(tree: Filter, values: list[Any]) -> str:
     """The text of a shape; notes the values on the way."""
+    if type(tree) is Compare:
+        values.append(tree.value)
+        return f"Compare({'.'.join(tree.path)!r},{tree.op},?{_SLOTS.get(type(tree.value)) or _slot(tree.value)})"
     name = type(tree).__name__
     match tree:
         case MatchAll() | MatchNone():

@@ -9,7 +9,7 @@ import msgspec
 
 from wormdb.api.options import expand_functions, read_filter
 from wormdb.bql.aggregation import value_of
-from wormdb.bql.tree import MatchAll, calls_in
+from wormdb.bql.tree import MatchAll, has_calls
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.errors import LimitExceededError
 from wormdb.format import json
@@ -72,7 +72,7 @@ def written_filter(where: Where, filter: WrittenFilter) -> Filter:  # noqa: A002
     Raises InvalidRequestError for an invalid filter, NotFoundError for a function that is not registered.
     """
     tree = read_filter(filter)
-    return expand_functions(where.handle()._access, tree) if any(True for _ in calls_in(tree)) else tree  # noqa: SLF001 - this package is a part of the database
+    return expand_functions(where.handle()._access, tree) if has_calls(tree) else tree  # noqa: SLF001 - this package is a part of the database
 
 
 def share_portions(

@@ -15,17 +15,19 @@ same shape is only which way was chosen (`wormdb.query.planner.cache`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import msgspec
+
+from wormdb.bql.sorting import SortSpec
+from wormdb.bql.tree import Filter
 from wormdb.engine.tree.entries import Range
+from wormdb.query.request import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.bql.sorting import SortSpec
-    from wormdb.bql.tree import Filter
-    from wormdb.query.request import Strategy
 
 __all__ = [
     "ALL_IDS",
@@ -51,8 +53,7 @@ __all__ = [
 ALL_IDS: Final = Range()
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(msgspec.Struct, frozen=True):
     """No rows: the filter contradicts itself."""
 
 
@@ -70,15 +71,13 @@ class Scan:
     neither are left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdLookup:
+class IdLookup(msgspec.Struct, frozen=True):
     """Ids by their keys, ascending and distinct; those of documents that do not exist among them."""
 
     keys: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexScan:
+class IndexScan(msgspec.Struct, frozen=True):
     """The ids of the entries of ranges of one index, each id once, in the order of its first entry.
 
     Ranges ascend and do not overlap; `reverse` reads them from the end. Where the request's order is that of the
@@ -90,45 +89,39 @@ class IndexScan:
     reverse: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Intersection:
+class Intersection(msgspec.Struct, frozen=True):
     """The ids that all children have, in order of id."""
 
     children: tuple[Ids, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Union:
+class Union(msgspec.Struct, frozen=True):
     """The ids that any child has, each once, in order of id."""
 
     children: tuple[Ids, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexCount:
+class IndexCount(msgspec.Struct, frozen=True):
     """Only the number of entries in ranges of an index; each document has at most one entry there."""
 
     index: str
     spans: tuple[Range, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(msgspec.Struct, frozen=True):
     """The whole documents of the ids below, in the order below; those that do not exist are left out."""
 
     child: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Residual:
+class Residual(msgspec.Struct, frozen=True):
     """Only rows that match; by columns if `child` has no documents yet, otherwise by documents."""
 
     child: Node
     filter: Filter
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """Rows in an order; with `first`, memory holds at most about that many of them."""
 
     child: Node
@@ -136,8 +129,7 @@ class Order:
     first: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """Rows without the first `offset`, and `limit` at most."""
 
     child: Node
@@ -186,8 +178,7 @@ class RejectedPlan:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueryPlan:
+class QueryPlan(msgspec.Struct, frozen=True):
     """A tree, and why it is this one."""
 
     root: Node
@@ -203,7 +194,7 @@ def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with every node changed, those below first; the same object if nothing did. No requests."""
     if isinstance(node, Fetch | Residual | Order | Part):
         child = rebuild(node.child, change)
-        return change(node if child is node.child else replace(node, child=child))
+        return change(node if child is node.child else msgspec.structs.replace(node, child=child))
     if isinstance(node, Union | Intersection):
         children = tuple([_ids(rebuild(child, change)) for child in node.children])
         same = all(map(lambda one, other: one is other, children, node.children))

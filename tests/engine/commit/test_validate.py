@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from tests.engine.rig import Asking, Rig, contents, definition_at, doc, ident, insert, remove, save
@@ -278,7 +279,7 @@ def test_a_version_that_its_own_batch_overwrote_is_not_taken_for_the_newest(is_f
     if not is_forwarded:
         state.newer("a", 8, 4, {"n": 7})
     held = state.held("a")
-    first = ReadVersion(replace(held, seq=held.seq - 1), LogNumber(held.rev - 1))
+    first = ReadVersion(msgspec.structs.replace(held, seq=held.seq - 1), LogNumber(held.rev - 1))
     with pytest.raises(ConflictError):
         add(state.group(), Save(ident("a"), doc("a", n=3), first))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ def poorer(node: Node, data: st.DataObject) -> Node:
     if isinstance(node, Fetch) and data.draw(st.booleans()):
         return poorer(node.child, data)
     if isinstance(node, Fetch | Residual | Order | Part):
-        changed: Node = replace(node, child=poorer(node.child, data))
+        changed: Node = msgspec.structs.replace(node, child=poorer(node.child, data))
         return changed
     if isinstance(node, Scan):
         names = data.draw(st.lists(st.sampled_from(sorted({*node.names, DOCUMENT})), unique=True))

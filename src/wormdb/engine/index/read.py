@@ -72,9 +72,12 @@ class IndexReader:
 
     def ranges(self, spans: Sequence[Range]) -> list[list[Entry]]:
         """The entries of each of some ranges. 1 GET for each node touched, one round trip a level."""
+        stored = self.tree.ranges(spans)
+        if not self.touched:
+            return stored
         return [
-            sorted([*self._untouched(iter(stored)), *self.added[self._within(span)]])
-            for span, stored in zip(spans, self.tree.ranges(spans), strict=True)
+            sorted([*self._untouched(iter(some)), *self.added[self._within(span)]])
+            for span, some in zip(spans, stored, strict=True)
         ]
 
     def count(self, span: Range = ALL_ENTRIES) -> int:

@@ -193,6 +193,8 @@ class StoreNodes:
 
     def leaves(self, refs: Sequence[Child]) -> list[Leaf]:
         """Nodes of the lowest level. 1 GET each that is not held; raises CorruptionError, SnapshotTooOldError."""
+        if len(refs) == 1 and type(leaf := self._kept(refs[0])) is Leaf:
+            return [leaf]
         nodes = self._fetch(refs)
         leaves = [node for node in nodes if isinstance(node, Leaf)]
         if len(leaves) != len(nodes):
@@ -201,6 +203,8 @@ class StoreNodes:
 
     def inners(self, refs: Sequence[Child]) -> list[Inner]:
         """Nodes of a higher level. 1 GET each that is not held; raises CorruptionError, SnapshotTooOldError."""
+        if len(refs) == 1 and type(inner := self._kept(refs[0])) is Inner:
+            return [inner]
         nodes = self._fetch(refs)
         inners = [node for node in nodes if isinstance(node, Inner)]
         if len(inners) != len(nodes):
@@ -242,6 +246,14 @@ class StoreNodes:
 
     def _body(self, ref: Child | ObjectRef) -> bytes:
         return fetch_object(self._store, self.key(ref.name), ref.sha256)
+
+    def _kept(self, ref: Child) -> Node | None:
+        with self._lock:
+            held = self._held.get(ref.sha256)
+            if held is None:
+                return None
+            self._held.move_to_end(ref.sha256)
+            return held[0]
 
     def _find(self, digest: bytes) -> Node | None:
         held = self._held.get(digest)

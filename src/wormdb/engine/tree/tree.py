@@ -89,6 +89,8 @@ class TreeReader:
 
     def ranges(self, spans: Sequence[Range]) -> list[list[Entry]]:
         """The entries of each of some ranges, all in memory. 1 GET for each node touched, one round trip a level."""
+        if len(spans) == 1:
+            return [self._range(spans[0])]
         found: list[list[Entry]] = [[] for _ in spans]
         top = self.tree.top
         wanted = [place for place, span in enumerate(spans) if not span.empty]
@@ -106,6 +108,20 @@ class TreeReader:
         for leaf, (_, places) in zip(leaves, frontier, strict=True):
             for place in places:
                 found[place] += entries_of(leaf, spans[place])
+        return found
+
+    def _range(self, span: Range) -> list[Entry]:
+        top = self.tree.top
+        children: tuple[Child, ...] = () if top is None or span.empty else (top,)
+        for _ in range(self.tree.height - 1 if children else 0):
+            inners = self.nodes.inners(children)
+            if len(inners) == 1:
+                children = inners[0].children[overlapping(inners[0], span)]
+            else:
+                children = tuple([child for inner in inners for child in inner.children[overlapping(inner, span)]])
+        found: list[Entry] = []
+        for leaf in self.nodes.leaves(children):
+            found += _entries(leaf, span)
         return found
 
     def scan(self, span: Range = ALL_ENTRIES, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:

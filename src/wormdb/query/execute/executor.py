@@ -10,9 +10,13 @@ rows; `Union`, `Intersection` and indexes of arrays hold the keys of their ids.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
 
 from wormdb.bql.match import compile_filter
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION, Portion
@@ -28,9 +32,7 @@ from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, O
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from wormdb.engine.tree.entries import Entry
     from wormdb.format.kinds import Document
@@ -64,8 +66,7 @@ _AT_ONCE_ENTRIES: Final = 2_048
 _AT_ONCE_SPANS: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """How many rows will be taken."""
 
     rows: int | None = None
@@ -94,15 +95,25 @@ def scan_index(node: IndexScan, source: QuerySource, demand: Demand, limits: Que
     keys of all ids seen. Costs as `Entries`: ranges of few entries are read side by side, others one after the other.
     """
     facts = source.facts.find_index(node.index)
-    spans = node.spans[::-1] if node.reverse else node.spans
-    entries = _entries(source.entries(node.index), spans, facts, node.reverse, demand)
-    found = (id_key(identity) for _, identity in entries)
-    keys = _distinct(found) if facts is None or any(facts.may_have_arrays) else found
+    index, spans = source.entries(node.index), node.spans
+    entries: Iterator[Entry]
+    if len(spans) == 1 and demand.rows is None and _size(spans[0], facts) <= _AT_ONCE_ENTRIES:
+        # One range of few entries, as most have: it is read at once, without the steps for many.
+        (found,) = index.ranges(spans)
+        entries = reversed(found) if node.reverse else iter(found)
+    else:
+        entries = _entries(index, spans[::-1] if node.reverse else spans, facts, node.reverse, demand)
+    keys: Iterator[bytes] = map(id_key, map(_identity, entries))
+    if facts is None or True in facts.may_have_arrays:
+        keys = _distinct(keys)
     size = demand.first
     while some := list(islice(keys, limits.allowed(size))):
         limits.look(len(some))
         yield KeyBatch(some)
         size = min(2 * size, BATCH_MAX)
+
+
+_identity = itemgetter(1)
 
 
 def _distinct(keys: Iterable[bytes]) -> Generator[bytes, None, None]:
@@ -248,20 +259,20 @@ WHOLE_ROWS: Final = 8 * BATCH_MAX
 _ALL = Demand()
 
 
-@dataclass(slots=True)
 class Executor:
     """Carries out one plan for one request."""
 
-    request: QueryRequest
-    source: QuerySource
-    clock: Clock
-    watch: Watch | None = None
-    _after_below: Node | None = field(default=None, init=False)
-    _asked: frozenset[str] = field(default=frozenset(), init=False)
-    _limits: QueryLimits = field(init=False)
+    __slots__ = ("_after_below", "_limits", "_root", "clock", "request", "source", "watch")
 
-    def __post_init__(self) -> None:
-        self._limits = QueryLimits(self.request, self.clock)
+    def __init__(self, request: QueryRequest, source: QuerySource, clock: Clock, watch: Watch | None = None) -> None:
+        """Nothing is read yet; `watch` measures nodes."""
+        self.request = request
+        self.source = source
+        self.clock = clock
+        self.watch = watch
+        self._root: Node = Empty()
+        self._after_below: Node | None = None
+        self._limits = QueryLimits(request, clock)
 
     def batches(self, root: Node, *, in_order: bool = True) -> Iterator[RowBatch]:
         """The rows that a plan finds, in its order or in any. Nothing is read until the first batch is taken.
@@ -269,7 +280,7 @@ class Executor:
         Raises LimitExceededError over `rows_max`, UnavailableError at the deadline, and what the source raises.
         """
         self._after_below = None if self.request.after is None else find_page_node(root)
-        self._asked = find_asked_paths(root, self.source.facts)
+        self._root = root
         return self._run(root, Demand(in_order=in_order))
 
     def fetch(self, batch: RowBatch) -> DocumentBatch:
@@ -284,39 +295,24 @@ class Executor:
         keys = batch.keys
         held = self.source.fetch(keys)
         self._limits.check_time()
-        there = [key for key in keys if key in held]
-        return DocumentBatch(there, None, [held[key] for key in there])
+        there = keys if len(held) == len(keys) else [key for key in keys if key in held]
+        return DocumentBatch(there, None, list(map(held.__getitem__, there)))
 
     # --- nodes ---
 
     def _run(self, node: Node, demand: Demand) -> Iterator[RowBatch]:
-        found = self._of(node, demand)
+        step = _STEPS.get(type(node))
+        assert step is not None, "a count has no rows"
+        found = step(self, node, demand)
         if node is self._after_below:
             found = self._after(found)
         return found if self.watch is None else self.watch.over(node, found)
 
-    def _of(self, node: Node, demand: Demand) -> Iterator[RowBatch]:
-        match node:
-            case Empty():
-                return iter(())
-            case Scan():
-                return self._scan(node, demand)
-            case IdLookup(keys):
-                return self._named(keys, demand)
-            case IndexScan():
-                return scan_index(node, self.source, demand, self._limits)
-            case Intersection() | Union():
-                return self._combined(node, demand)
-            case Fetch(child):
-                return self._fetched(child, demand)
-            case Residual():
-                return self._residual(node, demand)
-            case Order():
-                return self._ordered(node)
-            case Part():
-                return self._part(node, demand)
-            case _:
-                raise AssertionError("a count has no rows")
+    def _nothing(self, _: Empty, __: Demand) -> Iterator[RowBatch]:
+        return iter(())
+
+    def _indexed(self, node: IndexScan, demand: Demand) -> Iterator[RowBatch]:
+        return scan_index(node, self.source, demand, self._limits)
 
     def _scan(self, node: Scan, demand: Demand) -> Iterator[RowBatch]:
         """The portions of a scan; where documents are read, also columns for what is asked of them above.
@@ -324,7 +320,8 @@ class Executor:
         Blocks without such a column make it of their documents, which is faster than to decode each.
         """
         is_whole = DOCUMENT in node.names
-        names = dict.fromkeys(["_id", *node.names, *(self._asked if is_whole else ())])
+        asked = find_asked_paths(self._root, self.source.facts) if is_whole else ()
+        names = dict.fromkeys(["_id", *node.names, *asked])
         if is_whole and self.request.projection is None and not self.request.is_count:
             names[VERSION] = None
         span, after = node.span, self.request.after
@@ -344,8 +341,8 @@ class Executor:
                 yield ColumnBatch(portion.slice(start, start + taken), is_whole)
                 start, size = start + taken, min(2 * size, BATCH_MAX)
 
-    def _named(self, keys: Sequence[bytes], demand: Demand) -> Iterator[RowBatch]:
-        for batch in _in_batches(keys, demand, is_sure=False):
+    def _named(self, node: IdLookup, demand: Demand) -> Iterator[RowBatch]:
+        for batch in _in_batches(node.keys, demand, is_sure=False):
             self._limits.look(len(batch))
             yield batch
 
@@ -371,9 +368,9 @@ class Executor:
             is_sure = is_sure and not (isinstance(batch, KeyBatch) and not batch.is_sure)
         return keys, is_sure
 
-    def _fetched(self, child: Node, demand: Demand) -> Iterator[RowBatch]:
+    def _fetched(self, node: Fetch, demand: Demand) -> Iterator[RowBatch]:
         size = BATCH_MAX if demand.rows is None else demand.first
-        for batch in self._run(child, demand):
+        for batch in self._run(node.child, demand):
             for start in range(0, len(batch), size):
                 found = self.fetch(batch.cut(start, min(start + size, len(batch))))
                 if len(found):
@@ -396,7 +393,7 @@ class Executor:
             if len(found):
                 yield found
 
-    def _ordered(self, node: Order) -> Iterator[RowBatch]:
+    def _ordered(self, node: Order, _: Demand) -> Iterator[RowBatch]:
         paths = sort_paths(node.sort)
         ordering = Ordering(node.sort, node.first)
         # A measurement counts every row that matches, and rows before a page are not among the first of it.
@@ -452,6 +449,21 @@ class Executor:
             rows = [row for row, order in enumerate(orders) if order > after]
             if rows:
                 yield known if len(rows) == len(known) else known.pick(rows)
+
+
+_STEPS: Final[dict[type, Callable[[Executor, Any, Demand], Iterator[RowBatch]]]] = {
+    Empty: Executor._nothing,  # noqa: SLF001 - the table of the class above
+    Scan: Executor._scan,  # noqa: SLF001
+    IdLookup: Executor._named,  # noqa: SLF001
+    IndexScan: Executor._indexed,  # noqa: SLF001
+    Intersection: Executor._combined,  # noqa: SLF001
+    Union: Executor._combined,  # noqa: SLF001
+    Fetch: Executor._fetched,  # noqa: SLF001
+    Residual: Executor._residual,  # noqa: SLF001
+    Order: Executor._ordered,  # noqa: SLF001
+    Part: Executor._part,  # noqa: SLF001
+}
+"""How the rows of each kind of node are found."""
 
 
 def _in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iterator[RowBatch]:

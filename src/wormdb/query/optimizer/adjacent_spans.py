@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from wormdb.query.physical.terms import join_ranges
 from wormdb.query.plan import IdLookup, IndexCount, IndexScan, Union, rebuild
@@ -24,7 +25,7 @@ def adjacent_spans(node: Node, _: Selectivity) -> Node:
 def _joined(node: Node) -> Node:
     if isinstance(node, IndexScan | IndexCount):
         spans = join_ranges(node.spans) if len(node.spans) > 1 else node.spans
-        return node if spans == node.spans else replace(node, spans=spans)
+        return node if spans == node.spans else msgspec.structs.replace(node, spans=spans)
     return _united(node) if isinstance(node, Union) and len(node.children) > 1 else node
 
 

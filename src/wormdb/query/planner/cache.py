@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.definition import Index
     from wormdb.query.physical.question import Way
     from wormdb.query.plan import Cost, RejectedPlan
+    from wormdb.query.planner.template import PlanTemplate
     from wormdb.query.sources.source import Facts
 
 __all__ = ["PLANS_MAX", "PlanCache", "PlanChoice"]
@@ -43,14 +44,16 @@ class PlanChoice:
     rejected: tuple[RejectedPlan, ...] = ()
     level: int = 0
     """How much was kept then (`Residency.level`)."""
+    template: PlanTemplate | None = None
+    """The plan without its values, if that is all it takes."""
 
     def fits(self, facts: Facts) -> bool:
         """Whether it was made for this root and these indexes, and when about as much was kept as now."""
+        version, traits = facts.traits
         return (
-            self.version == facts.version
+            self.version == version
             and self.level == facts.kept.level
-            and len(self.indexes) == len(facts.indexes)
-            and all(kept == found.index for kept, found in zip(self.indexes, facts.indexes, strict=True))
+            and self.indexes == tuple([index for index, _, _ in traits])
         )
 
 

@@ -33,6 +33,7 @@ from wormdb.query.plan import (
 )
 from wormdb.query.planner.cache import PlanChoice
 from wormdb.query.planner.cost import estimate, speed_of
+from wormdb.query.planner.template import make_template
 from wormdb.query.request import STRATEGIES
 from wormdb.query.selectivity import Selectivity
 
@@ -108,6 +109,7 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
                 cost=best.estimate.cost,
                 rejected=rejected,
                 level=facts.kept.level,
+                template=make_template(best.root, request, facts) if is_simple else None,
             ),
         )
     return QueryPlan(best.root, best.candidate.strategy, reason, best.estimate.cost, rejected)
@@ -211,7 +213,7 @@ def shape_key(request: QueryRequest) -> Hashable:
     needed = None if projection is None else fields_needed(projection)
     return (
         shape_of(request.filter)[0].text,
-        request.sort,
+        request.sort.fields,
         request.limit is None,
         bool(request.offset),
         request.after is None,
@@ -224,6 +226,13 @@ def shape_key(request: QueryRequest) -> Hashable:
 
 def _planned_again(request: QueryRequest, facts: Facts, choice: PlanChoice) -> QueryPlan | None:
     """The chosen way with the values of this request; None if it is impossible or would read far more than then."""
+    bound = None if choice.template is None else choice.template.bind(request, facts)
+    if choice.template is not None and bound is not None:
+        root, span = bound
+        entries = Selectivity(facts).entries(choice.template.index, (span,))
+        if entries > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
+            return None
+        return QueryPlan(root, "index_lookup", choice.reason, choice.cost, choice.rejected, is_cached=True)
     tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
     if isinstance(tree, MatchNone):
         return None

@@ -76,8 +76,8 @@ class RootKnowledge:
     _root: _RootFacts | None = None
     _tail: _Tail | None = None
     _facts: tuple[tuple[int, Definition], Facts] | None = None
-    _readers: dict[Index, tuple[Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
-    """The last ones. Views are not kept: they would keep the root from being forgotten."""
+    _readers: dict[str, tuple[Index, Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
+    """By name the last ones. Views are not kept: they would keep the root from being forgotten."""
 
     def facts(self, view: View, ledger: Ledger) -> Facts:
         """The facts of a view, made once for each state. No requests; raises CorruptionError for a damaged root."""
@@ -95,7 +95,9 @@ class RootKnowledge:
 
     def reader(self, view: View, index: Index, ledger: Ledger) -> IndexReader:
         """An index that is among the facts, at the state of a view. Costs as `read_index`, once for each state."""
-        overlay, number, held = self._readers.get(index, (None, 0, None))
+        known, overlay, number, held = self._readers.get(index.name, (None, None, 0, None))
+        if known is not index and known != index:
+            held = None
         is_same = held is not None and overlay is view.overlay
         if held is not None and is_same and number == view.number:
             return held
@@ -104,7 +106,7 @@ class RootKnowledge:
         else:
             made = ledger.index(view, index)
         assert made is not None, "facts name only indexes that can answer"
-        self._readers[index] = (view.overlay, view.number, made)
+        self._readers[index.name] = (index, view.overlay, view.number, made)
         return made
 
     def _root_facts(self, view: View) -> _RootFacts:
@@ -384,7 +386,11 @@ class EngineSource:
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """As `QuerySource`; costs as `View.get_many`."""
-        return {key: held for key, held in self.view.get_many(keys).items() if held.document is not None}
+        found = self.view.get_many(keys)
+        gone = [key for key, held in found.items() if held.document is None]
+        for key in gone:
+            del found[key]
+        return found
 
     def entries(self, name: str) -> Entries:
         """As `QuerySource`. If blocks were attached since the root, they are read: 1 GET each."""

@@ -7,7 +7,8 @@ not move: asked twice, it answers the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 from wormdb.query.plan import ALL_IDS
 from wormdb.schema.model import SYSTEM_FIELDS
@@ -32,6 +33,7 @@ __all__ = [
     "NothingKept",
     "QuerySource",
     "Residency",
+    "Traits",
 ]
 
 
@@ -202,7 +204,11 @@ class IndexFacts:
         return not self.may_have_texts or self.may_have_texts[place]
 
 
-@dataclass(frozen=True, slots=True)
+Traits: TypeAlias = "tuple[int, tuple[tuple[Index, tuple[bool, ...], tuple[bool, ...]], ...]]"
+"""The version of facts, and of each index what documents may have: if these are equal, the same plans are possible."""
+
+
+@dataclass(frozen=True)
 class Facts:
     """A value; nothing in it decides what is true, only what is cheap."""
 
@@ -255,4 +261,13 @@ class Facts:
 
     def find_index(self, name: str) -> IndexFacts | None:
         """The index of that name, if it can be used."""
-        return next((each for each in self.indexes if each.index.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, IndexFacts]:
+        return {each.index.name: each for each in self.indexes}
+
+    @cached_property
+    def traits(self) -> Traits:
+        """What the plans that are possible depend on."""
+        return self.version, tuple([(each.index, each.may_have_arrays, each.may_have_texts) for each in self.indexes])
