@@ -26,7 +26,7 @@ def kept(db: wormdb.Database, name: str = "Customer") -> dict[str, FieldStatisti
 def facts(db: wormdb.Database) -> Facts:
     ledger = db.model("Customer")._access.ledger
     ledger.forget()
-    return EngineSource.of(ledger.view(), ledger).facts
+    return EngineSource(ledger.view(), ledger).facts
 
 
 def test_the_root_keeps_it_and_queries_are_planned_with_it() -> None:

@@ -223,7 +223,7 @@ def test_an_index_of_an_older_root_is_not_believed() -> None:
     view = things._ledger.view()
     assert view.is_ahead, "it stands on the root of before, and knows that the index is ready again"
     assert view.definition.indexes.ready
-    source = EngineSource.of(view, things._ledger)
+    source = EngineSource(view, things._ledger)
     for value, expected in ((2, []), (12, ["t2"])):
         request = QueryRequest(parse_filter({"a": value}))
         for plan in candidates(request, source.facts):

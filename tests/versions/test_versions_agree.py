@@ -205,7 +205,7 @@ class Machine:
         database = self.processes[self.data.draw(st.integers(0, len(self.processes) - 1))]
         things = database.model("Thing")
         assert {one["id"]: shown(one) for one in things.scan()} == expected
-        source = EngineSource.of(things._ledger.view(), things._ledger)
+        source = EngineSource(things._ledger.view(), things._ledger)
         for query in QUERIES:
             request = QueryRequest(parse_filter(query))
             matches = compile_filter(parse_filter(query))

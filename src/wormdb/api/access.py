@@ -123,7 +123,7 @@ class Access(Generic[T]):
 
     def find(self, identity: Any) -> T | None:
         """The document with an id, or None. Costs as `get`; of files 1 GET."""
-        files = self.files
+        files = None if self.readonly is None else self.files
         if files is not None:
             found = files.find(normalize(identity))
             return None if found is None else self.writer.show_past(found)
@@ -144,7 +144,8 @@ class Access(Generic[T]):
         1 GET for the log and 1 for a page; raises SchemaMismatchError.
         """
         staleness_ms = 0 if is_now else self.settings.staleness_ms
-        view, held = self.log.get(key, staleness_ms=staleness_ms)
+        ledger = self.ledger if self.readonly is None else self.log
+        view, held = ledger.get(key, staleness_ms=staleness_ms)
         if staleness_ms and not self._fits(view):
             return self.get(key, is_now=True)
         self.writer.check_definition(view)
@@ -153,7 +154,8 @@ class Access(Generic[T]):
     def view(self) -> View:
         """The state now, or as old as the settings allow. 1 GET; raises SchemaMismatchError."""
         staleness_ms = self.settings.staleness_ms
-        view = self.log.view(staleness_ms=staleness_ms)
+        ledger = self.ledger if self.readonly is None else self.log
+        view = ledger.view(staleness_ms=staleness_ms)
         if staleness_ms and not self._fits(view):
             return self.present()
         self.writer.check_definition(view)

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from wormdb.errors import InvalidRequestError
-from wormdb.system.deadline import Deadline, within
+from wormdb.system.deadline import Deadline, begin, end, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,10 @@ def works(method: F) -> F:
 def _bounded(method: F, kind: CallKind) -> F:
     @wraps(method)
     def call(self: _TimedCaller, *given: Any, timeout: float | None = None, **named: Any) -> Any:
-        with self._limited(kind, timeout):
+        token = begin(self._limited(kind, timeout).deadline)
+        try:
             return method(self, *given, **named)
+        finally:
+            end(token)
 
     return cast("F", call)

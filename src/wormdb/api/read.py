@@ -64,7 +64,9 @@ class LogState(Generic[T]):
 
     def hits(self, request: QueryRequest) -> Iterator[Hit]:
         """The rows of an answer. Costs what its plan costs."""
-        return answer.run(request, self.source, cache=self._cache, clock=self.access.clock)
+        access, source = self.access, self.source
+        cache = access.plans if type(source) is EngineSource else None
+        return answer.run(request, source, cache=cache, clock=access.clock)
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has."""
@@ -102,7 +104,7 @@ class LogState(Generic[T]):
         writer = self.access.writer
         if is_past:
             return [writer.show_past(_held(hit)) for hit in hits]
-        return writer.show_all(self.number, [(_held(hit), hit.document) for hit in hits])
+        return writer.show_all(hits, self.number)
 
     @property
     def _cache(self) -> PlanCache | None:
@@ -168,7 +170,7 @@ def open_state(
     with `as_shown`, for an entry of the log, as a reader saw them then, mapped to the version of that time. Raises
     SchemaMismatchError; InvalidRequestError for a moment to come, SnapshotTooOldError for one before history.
     """
-    files = access.files
+    files = None if access.readonly is None else access.files
     if files is not None:
         if moment is not None and moment.bound != _NO_NUMBER:
             raise InvalidRequestError(
@@ -179,11 +181,11 @@ def open_state(
         return FileState(access, files.answer())
     if moment is None:
         view = access.present() if is_fresh else access.view()
-        return LogState(access, view, EngineSource.of(view, access.ledger), view.number)
+        return LogState(access, view, EngineSource(view, access.ledger), view.number)
     present = access.present()
     then = view_at(present, moment)
     if then is not None:
-        return LogState(access, then, EngineSource.of(then, access.ledger), then.number)
+        return LogState(access, then, EngineSource(then, access.ledger), then.number)
     upgrades = present.definition.upgrades.through(moment.bound) if as_shown else NO_UPGRADES
     source = PastSource(present, access.history(present), moment, upgrades)
     return LogState(access, present, source, LogNumber(0 if moment.is_time else moment.bound))
@@ -228,7 +230,7 @@ class QueryRun(Generic[T]):
         """Rows as callers see them: documents in their type, or plain dicts if they are parts of documents."""
         if self.query.is_plain:
             return [with_id(hit.document) for hit in hits]
-        return self.state.show(hits, is_past=self.query.is_past)
+        return (self._state or self.state).show(hits, is_past=self.query.is_past)
 
     @property
     def skipped(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from wormdb.api.arrow import default_columns, join_columns, load_package
-from wormdb.api.calls import reads
+from wormdb.api.calls import limited, reads
 from wormdb.api.document import with_id
 from wormdb.api.options import page_token
 from wormdb.api.read import QueryRun, open_state
@@ -135,15 +135,14 @@ class Results(Generic[T]):
         self._access = access
         self._query = query
         self._run: QueryRun[Any] = QueryRun(access, query)
-        self._references = _references(access, query)
+        self._references = _references(access, query) if query.populate else ()
         self._last: Hit | None = None
         """The last row, if there may be others behind it."""
         self._is_read = False
 
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
-        return self._access.limited(
-            kind, timeout if self._query.timeout_seconds is None else self._query.timeout_seconds
-        )
+        own, access = self._query.timeout_seconds, self._access
+        return limited(access.clock, access.settings, kind, timeout if own is None else own)
 
     # --- rows ---
 
@@ -302,8 +301,6 @@ class Results(Generic[T]):
 
 def _references(access: Access[Any], query: CheckedQuery) -> tuple[Reference, ...]:
     """The refs to follow, each of which has its ids in the rows."""
-    if not query.populate:
-        return ()
     if query.moment is not None and not query.moment.is_time:
         raise InvalidRequestError(
             f"populate of {access.name} as of {query.moment}",

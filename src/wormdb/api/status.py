@@ -437,7 +437,7 @@ class CollectionManifest(Generic[T]):
     def _status(self, view: View) -> ManifestStatus:
         from wormdb.query.sources.engine import EngineSource
 
-        facts = EngineSource.of(view, self.access.ledger).facts
+        facts = EngineSource(view, self.access.ledger).facts
         root = None if view.place is None else view.place.root
         model = self.access.writer.model or view.definition.model  # the caller's own has its fields in order
         columns = tuple(sorted(facts.column_bytes)) if model is None else model.manifest_fields

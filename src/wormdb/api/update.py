@@ -242,7 +242,7 @@ class Updater(Generic[T]):
         if targets.identity is MISSING:
             view = access.present()
             request = QueryRequest(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
-            source = EngineSource.of(view, access.ledger)
+            source = EngineSource(view, access.ledger)
             return view, _rows(run(request, source, cache=access.plans, clock=access.clock))
         view, held = access.get(encode_key(targets.identity), is_now=True)
         return view, _matching(held, compile_filter(targets.filter))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from wormdb.api.document import (
     ClassCodec,
@@ -60,6 +60,20 @@ __all__ = ["EncodedDocument", "Inserts", "PreparedOperation", "Writer"]
 _TIMES = ("createdAt", "updatedAt")
 
 T = TypeVar("T")
+
+
+class StoredRow(Protocol):
+    """A row of an answer: what is stored, and its decoded values."""
+
+    @property
+    def held(self) -> StoredVersion | None:
+        """What is stored; None for a part of a document."""
+        ...
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The values."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +179,13 @@ class Writer(Generic[T]):
         """A stored document in the caller's type; `values` are its decoded values, if the caller has them."""
         return self._codec.from_document(show_document(held, number, self.origin, values))
 
-    def show_all(self, number: LogNumber, rows: Iterable[tuple[StoredVersion, Mapping[str, Any]]]) -> list[T]:
+    def show_all(self, rows: Sequence[StoredRow], number: LogNumber) -> list[T]:
         """Stored documents, each with its decoded values, in the caller's type."""
-        shown, origin = self._codec.from_document, self.origin
-        return [shown(Document(with_id(values), ReadVersion(held, number, origin))) for held, values in rows]
+        shown: list[Document] = []
+        for row in rows:
+            assert row.held is not None, "without a projection documents are whole"
+            shown.append(Document(with_id(row.document), ReadVersion(row.held, number, self.origin)))
+        return list(map(self._codec.from_document, shown))
 
     def show_past(self, held: StoredVersion, values: Mapping[str, Any] | None = None) -> T:
         """A document as it once was, in the caller's type: a copy, which does not stand for what is there now."""

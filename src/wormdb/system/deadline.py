@@ -26,7 +26,18 @@ if TYPE_CHECKING:
 
     from wormdb.system.clock import Clock
 
-__all__ = ["Deadline", "TimedLock", "await_lock", "beside", "current", "pause", "stepwise", "within"]
+__all__ = [
+    "Deadline",
+    "TimedLock",
+    "await_lock",
+    "begin",
+    "beside",
+    "current",
+    "end",
+    "pause",
+    "stepwise",
+    "within",
+]
 
 T = TypeVar("T")
 
@@ -139,28 +150,32 @@ class Deadline:
 _current: ContextVar[Deadline | None] = ContextVar("wormdb_deadline", default=None)
 
 
-def current() -> Deadline | None:
-    """The deadline of the call that this thread works for; None outside of calls."""
-    return _current.get()
+current: Callable[[], Deadline | None] = _current.get
+"""The deadline of the call that this thread works for; None outside of calls."""
 
 
 class within:  # noqa: N801 - used as a statement: with within(deadline)
     """What is done inside is done for a call with this deadline. Must not be left open across a `yield`."""
 
-    __slots__ = ("_deadline", "_token")
+    __slots__ = ("_token", "deadline")
 
     def __init__(self, deadline: Deadline | None) -> None:
         """None: for no call."""
-        self._deadline = deadline
+        self.deadline = deadline
         self._token: Token[Deadline | None] | None = None
 
     def __enter__(self) -> Deadline | None:
-        self._token = _current.set(self._deadline)
-        return self._deadline
+        self._token = _current.set(self.deadline)
+        return self.deadline
 
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
         _current.reset(self._token)
+
+
+begin = _current.set
+"""As entering `within`, for what every call does: it returns what `end` takes."""
+end = _current.reset
 
 
 def beside(clock: Clock, seconds: float) -> within:

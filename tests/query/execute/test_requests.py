@@ -52,7 +52,7 @@ class Bucket:
 
     def source(self, ledger: Ledger | None = None) -> EngineSource:
         ledger = ledger or self.ledger
-        source = EngineSource.of(ledger.view(), ledger)
+        source = EngineSource(ledger.view(), ledger)
         self.sent.clear()
         return source
 

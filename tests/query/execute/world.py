@@ -253,12 +253,12 @@ class World:
 
     def source(self) -> EngineSource:
         """The state now."""
-        return EngineSource.of(self.ledger.view(), self.ledger)
+        return EngineSource(self.ledger.view(), self.ledger)
 
     def cold(self) -> EngineSource:
         """The same for a process that knows nothing yet."""
         ledger = self.rig.ledger(self.store, MANUAL, self.sizes)
-        return EngineSource.of(ledger.view(), ledger)
+        return EngineSource(ledger.view(), ledger)
 
     def opened(self) -> Collection[Document]:
         """The collection for a process that knows nothing yet."""

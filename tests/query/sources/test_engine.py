@@ -53,7 +53,7 @@ def test_facts_are_true_and_take_no_requests(world: World) -> None:
                 value = get_direct(document, path)
                 assert each.has_texts(place) or (value is not TRAVERSED and type(value) is not str)
         assert sum(1 for _ in source.entries(each.index.name).scan()) >= 0
-    assert EngineSource.of(source.view, world.ledger).facts is facts
+    assert EngineSource(source.view, world.ledger).facts is facts
     assert world.cold().facts.rows == facts.rows
 
 

@@ -11,6 +11,8 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
+
 from wormdb.engine.blocks.portion import DOCUMENT, ELSEWHERE_CODE, Portion, elsewhere_rows
 from wormdb.format.arrays import scalar_of
 from wormdb.format.columns import KIND_PREFIX
@@ -43,7 +45,7 @@ NEVER_CHANGES: Final = State(0, 0, 0)
 """For what is true of every state."""
 
 
-class Label(NamedTuple):
+class Label(msgspec.Struct, frozen=True):
     """What a thing is kept by."""
 
     key: str

@@ -53,6 +53,8 @@ _serials = itertools.count(1)
 
 def id_key(identity: bytes) -> bytes:
     """The order-preserving key of an id given as extended JSON: equal ids have equal keys."""
+    if identity[:1] == b'"' and identity.isascii() and b"\\" not in identity and identity.count(b'"') == 2:
+        return encode_key(identity[1:-1].decode())  # plain text, as most ids are
     return encode_key(json.decode(identity, name="document id"))
 
 
@@ -289,18 +291,16 @@ class View:
 
     def get(self, key: bytes) -> StoredVersion | None:
         """What is under an id's key, deleted or not; None if nothing ever was."""
-        found = self._get(key)
-        return found if found is None or not self.definition.upgrades.steps else self.shown(found)
-
-    def _get(self, key: bytes) -> StoredVersion | None:
         newest = self.overlay.get(key, self.number)
+        found: StoredVersion | None = None
         for attached in self.overlay.attached(self.number):
             if newest is not None and newest.rev > attached.number:
-                return newest
+                break
             found = attached.base.get(key)
             if found is not None:
-                return found
-        return newest or self.base.get(key)
+                break
+        found = found or newest or self.base.get(key)
+        return found if found is None or not self.definition.upgrades.steps else self.shown(found)
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """What is under each of some keys, read side by side; without those under which nothing ever was."""

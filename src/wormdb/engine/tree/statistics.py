@@ -44,27 +44,23 @@ class IndexStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     def estimate(self, span: Range) -> int:
         """About how many entries a range has: right to one bucket at each end. No requests."""
-        if span.empty:
-            return 0
-        first = self._rank(span.low)
-        last = self.entries if span.high is None else self._rank(span.high)
-        return max(last - first, 0)
+        ranks = []
+        # Every query asks this at least once, so both ends are looked up here and not by a function for each.
+        for key in (span.low, span.high):
+            place = 0 if key is None else bisect_right(self.bounds, key)
+            rank = self.ranks[place - 1] if place else 0
+            if key is None:
+                rank = self.entries
+            elif key and (not place or self.bounds[place - 1] != key):
+                # In the middle of its bucket, unless it is a bound or below all keys.
+                rank = (rank + (self.ranks[place] if place < len(self.ranks) else self.entries)) // 2
+            ranks.append(rank)
+        return max(ranks[1] - ranks[0], 0)
 
     @property
     def entries_per_value(self) -> float:
         """How many entries a value has on average."""
         return self.entries / self.distinct if self.distinct else 0.0
-
-    def _rank(self, key: bytes) -> int:
-        """Entries below a key: in the middle of its bucket, unless it is a bound or below all keys."""
-        if not key:
-            return 0
-        place = bisect_right(self.bounds, key)
-        floor = self.ranks[place - 1] if place else 0
-        if place and self.bounds[place - 1] == key:
-            return floor
-        ceiling = self.ranks[place] if place < len(self.ranks) else self.entries
-        return (floor + ceiling) // 2
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(IndexStatistics)

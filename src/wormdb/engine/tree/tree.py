@@ -112,8 +112,10 @@ class TreeReader:
 
     def _range(self, span: Range) -> list[Entry]:
         top = self.tree.top
-        children: tuple[Child, ...] = () if top is None or span.empty else (top,)
-        for _ in range(self.tree.height - 1 if children else 0):
+        if top is None or (span.high is not None and span.high <= span.low):
+            return []
+        children: tuple[Child, ...] = (top,)
+        for _ in range(self.tree.height - 1):
             inners = self.nodes.inners(children)
             if len(inners) == 1:
                 children = inners[0].children[overlapping(inners[0], span)]
@@ -121,7 +123,7 @@ class TreeReader:
                 children = tuple([child for inner in inners for child in inner.children[overlapping(inner, span)]])
         found: list[Entry] = []
         for leaf in self.nodes.leaves(children):
-            found += _entries(leaf, span)
+            found += entries_of(leaf, span)
         return found
 
     def scan(self, span: Range = ALL_ENTRIES, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
@@ -258,8 +260,9 @@ def _ends(inner: Inner, node: _Bounded, spans: Sequence[Range], totals: list[int
 
 def entries_of(leaf: Leaf, span: Range) -> list[Entry]:
     """The entries of a leaf in a range."""
-    chosen = _within(leaf, span)
-    return list(zip(leaf.keys[chosen], leaf.values[chosen], strict=True))
+    first = bisect_left(leaf.keys, span.low)
+    last = len(leaf.keys) if span.high is None else bisect_left(leaf.keys, span.high)
+    return list(zip(leaf.keys[first:last], leaf.values[first:last], strict=True))
 
 
 def _within(leaf: Leaf, span: Range) -> slice:

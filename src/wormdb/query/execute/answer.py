@@ -23,7 +23,7 @@ from wormdb.query.execute.executor import Executor, count_entries
 from wormdb.query.execute.explain import expect, explain_plan
 from wormdb.query.execute.measure import Watch
 from wormdb.query.execute.order import order_keys
-from wormdb.query.execute.rows import ColumnBatch, KeyBatch
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch
 from wormdb.query.plan import IndexCount
 from wormdb.query.planner.planner import make_plan
 from wormdb.query.sources.source import CountingSource
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.execute.measure import Metered
-    from wormdb.query.execute.rows import DocumentBatch, ReadBatch, RowBatch
+    from wormdb.query.execute.rows import ReadBatch, RowBatch
     from wormdb.query.plan import Node
     from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import QueryRequest
@@ -69,14 +69,7 @@ def run(
     Raises LimitExceededError over `rows_max`, UnavailableError at the deadline by `clock`, SnapshotTooOldError if the
     state is so old that objects of it are gone (then ask a new one), CorruptionError.
     """
-    return chain.from_iterable(_run(request, source, cache, clock))
-
-
-def _run(
-    request: QueryRequest, source: QuerySource, cache: PlanCache | None, clock: Clock | None
-) -> Iterator[Iterable[Hit]]:
-    plan = make_plan(request, source.facts, cache)
-    yield run_plan(plan.root, request, source, clock=clock)
+    return run_plan(make_plan(request, source.facts, cache).root, request, source, clock=clock)
 
 
 def run_plan(
@@ -316,7 +309,7 @@ class HitMaker:
     def _some(self, batch: RowBatch) -> Iterator[Hit]:
         projected = self._projected
         if projected is None:
-            return self._whole(self._fetch(batch))
+            return self._whole(batch if isinstance(batch, DocumentBatch) else self._fetch(batch))
         if isinstance(batch, ColumnBatch) and projected.paths and batch.covers(projected.needs):
             return self._by_columns(batch, projected)
         found = self._fetch(batch)
@@ -325,7 +318,7 @@ class HitMaker:
 
     def _whole(self, found: DocumentBatch) -> Iterator[Hit]:
         assert found.helds is not None, "versions are read with whole documents"
-        return map(Hit, repeat(Places(found, self._sort)), range(len(found)), found.helds, found.documents)
+        return map(Hit, repeat(Places(found, self._sort)), range(len(found.helds)), found.helds, found.documents)
 
     def _by_columns(self, batch: ColumnBatch, projected: _ProjectionShape) -> Iterator[Hit]:
         places = Places(batch, self._sort)

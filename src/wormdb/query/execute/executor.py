@@ -107,9 +107,11 @@ def scan_index(node: IndexScan, source: QuerySource, demand: Demand, limits: Que
     if facts is None or True in facts.may_have_arrays:
         keys = _distinct(keys)
     size = demand.first
-    while some := list(islice(keys, limits.allowed(size))):
+    while some := list(islice(keys, asked := limits.allowed(size))):
         limits.look(len(some))
         yield KeyBatch(some)
+        if len(some) < asked:
+            return
         size = min(2 * size, BATCH_MAX)
 
 
@@ -371,9 +373,10 @@ class Executor:
     def _fetched(self, node: Fetch, demand: Demand) -> Iterator[RowBatch]:
         size = BATCH_MAX if demand.rows is None else demand.first
         for batch in self._run(node.child, demand):
-            for start in range(0, len(batch), size):
-                found = self.fetch(batch.cut(start, min(start + size, len(batch))))
-                if len(found):
+            rows = len(batch)
+            for start in range(0, rows, size):
+                found = self.fetch(batch if rows <= size else batch.cut(start, min(start + size, rows)))
+                if found.keys:
                     yield found
             size = min(2 * size, BATCH_MAX)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
@@ -46,6 +47,9 @@ class KeyBatch(msgspec.Struct, frozen=True):
         return KeyBatch(self.keys[start:stop], self.is_sure)
 
 
+_stored = attrgetter("document")
+
+
 class DocumentBatch:
     """Rows with their whole documents, which are decoded when they are first looked at."""
 
@@ -65,7 +69,7 @@ class DocumentBatch:
         documents = self._documents
         if documents is None:
             assert self.helds is not None, "there are documents, or what is stored"
-            documents = json.decode_documents([held.document or b"" for held in self.helds], name="document")
+            documents = json.decode_documents(map(_stored, self.helds), name="document")
             self._documents = documents
         return documents
 

@@ -49,11 +49,10 @@ class PlanChoice:
 
     def fits(self, facts: Facts) -> bool:
         """Whether it was made for this root and these indexes, and when about as much was kept as now."""
-        version, traits = facts.traits
         return (
-            self.version == version
+            self.version == facts.version
             and self.level == facts.kept.level
-            and self.indexes == tuple([index for index, _, _ in traits])
+            and self.indexes == facts.index_definitions
         )
 
 

@@ -94,14 +94,13 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
     reason, rejected = best.candidate.reason(), _rejected(question, best, others)
     if cache is not None:
         is_simple = question.tree is request.filter
-        known = tuple(each.index for each in facts.indexes)
         entries = _entries(best.root, facts)
         cache.keep(
             key,
             PlanChoice(
                 best.candidate.way,
                 facts.version,
-                known,
+                facts.index_definitions,
                 is_simple=is_simple,
                 is_plain=optimize(best.candidate.root, Selectivity(facts), with_sample=False) is best.candidate.root,
                 entries=entries,
@@ -229,8 +228,10 @@ def _planned_again(request: QueryRequest, facts: Facts, choice: PlanChoice) -> Q
     bound = None if choice.template is None else choice.template.bind(request, facts)
     if choice.template is not None and bound is not None:
         root, span = bound
-        entries = Selectivity(facts).entries(choice.template.index, (span,))
-        if entries > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
+        # What else an estimate of a single value has does not depend on the value.
+        known = facts.find_index(choice.template.index)
+        statistics = None if known is None else known.statistics
+        if statistics is not None and statistics.estimate(span) > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
             return None
         return QueryPlan(root, "index_lookup", choice.reason, choice.cost, choice.rejected, is_cached=True)
     tree = request.filter if choice.is_simple else _simplified(request.filter, facts)

@@ -73,7 +73,9 @@ class PlanTemplate(msgspec.Struct, frozen=True):
             value = each.value if type(each) is Compare else None
             if type(value) not in _BINDABLE or (type(value) is float and isnan(value)):
                 return None
-        low = b"".join([encode_key(filters[slot].value) for slot in self.slots])  # type: ignore[union-attr] # above
+        low = b""
+        for slot in self.slots:
+            low += encode_key(filters[slot].value)  # type: ignore[union-attr] # they are comparisons, as above
         span = Range(low, prefix_end(low))
         return self._around(IndexScan(self.index, (span,), self.reverse), filters, request), span
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, ref
 
@@ -354,20 +355,16 @@ def _is_usable(stored: IndexRoot | None, index: Index) -> bool:
     return stored is not None and stored.definition == encode_index(index) and is_whole(stored)
 
 
-@dataclass(frozen=True, slots=True)
 class EngineSource:
     """One view of one ledger. Costs what the view's own reads cost; what is learned of its root is kept."""
 
-    view: View
-    ledger: Ledger
-    _known: RootKnowledge
+    def __init__(self, view: View, ledger: Ledger) -> None:
+        """No requests."""
+        self.view = view
+        self.ledger = ledger
+        self._known = knowledge_of(view)
 
-    @classmethod
-    def of(cls, view: View, ledger: Ledger) -> EngineSource:
-        """The source of a view of this ledger. No requests."""
-        return cls(view, ledger, knowledge_of(view))
-
-    @property
+    @cached_property
     def facts(self) -> Facts:
         """As `QuerySource`. Raises CorruptionError for a damaged root."""
         return self._known.facts(self.view, self.ledger)
@@ -387,9 +384,9 @@ class EngineSource:
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """As `QuerySource`; costs as `View.get_many`."""
         found = self.view.get_many(keys)
-        gone = [key for key, held in found.items() if held.document is None]
-        for key in gone:
-            del found[key]
+        for key, held in tuple(found.items()):
+            if held.document is None:
+                del found[key]
         return found
 
     def entries(self, name: str) -> Entries:

@@ -268,6 +268,11 @@ class Facts:
         return {each.index.name: each for each in self.indexes}
 
     @cached_property
+    def index_definitions(self) -> tuple[Index, ...]:
+        """The indexes, without what is known of them."""
+        return tuple([each.index for each in self.indexes])
+
+    @cached_property
     def traits(self) -> Traits:
         """What the plans that are possible depend on."""
         return self.version, tuple([(each.index, each.may_have_arrays, each.may_have_texts) for each in self.indexes])
