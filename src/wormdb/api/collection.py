@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from wormdb.api.batch import Batch
 from wormdb.api.blob_methods import BlobMethods
-from wormdb.api.calls import commits, limited, reads, works
+from wormdb.api.calls import commits, reads, works
 from wormdb.api.find import QueryMethods
 from wormdb.api.modify import ModifyMethods
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
@@ -109,8 +109,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         return f"Collection({self._writer.origin!r})"
 
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
-        access = self._access
-        return limited(access.clock, access.settings, kind, timeout)
+        return self._access.limited(kind, timeout)
 
     # --- reading ---
 

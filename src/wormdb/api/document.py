@@ -26,11 +26,13 @@ __all__ = [
     "Document",
     "Memory",
     "PlainCodec",
+    "StoredRow",
     "memory_of",
     "remember",
     "rev_of",
     "show_document",
     "show_past",
+    "show_rows",
     "show_values",
     "split_documents",
     "stored",
@@ -174,6 +176,29 @@ def show_document(
     if values is None:
         values = json.decode_document(held.document, name=f"document {held.id.decode()}")
     return Document(with_id(values), ReadVersion(held, number, origin))
+
+
+class StoredRow(Protocol):
+    """A row of an answer: what is stored, and its decoded values."""
+
+    @property
+    def held(self) -> StoredVersion | None:
+        """What is stored; None for a part of a document."""
+        ...
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The values."""
+        ...
+
+
+def show_rows(rows: Iterable[StoredRow], number: LogNumber, origin: str) -> list[Document]:
+    """Whole rows of an answer as `show_document` shows them."""
+    shown = []
+    for row in rows:
+        assert row.held is not None, "without a projection documents are whole"
+        shown.append(Document(with_id(row.document), ReadVersion(row.held, number, origin)))
+    return shown
 
 
 def show_past(held: StoredVersion, values: Mapping[str, Any] | None = None) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.api.document import (
     ClassCodec,
@@ -14,6 +14,7 @@ from wormdb.api.document import (
     remember,
     show_document,
     show_past,
+    show_rows,
     show_values,
     split_documents,
     stored,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.api.author import Author
-    from wormdb.api.document import Codec
+    from wormdb.api.document import Codec, StoredRow
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
@@ -60,20 +61,6 @@ __all__ = ["EncodedDocument", "Inserts", "PreparedOperation", "Writer"]
 _TIMES = ("createdAt", "updatedAt")
 
 T = TypeVar("T")
-
-
-class StoredRow(Protocol):
-    """A row of an answer: what is stored, and its decoded values."""
-
-    @property
-    def held(self) -> StoredVersion | None:
-        """What is stored; None for a part of a document."""
-        ...
-
-    @property
-    def document(self) -> Mapping[str, Any]:
-        """The values."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +168,7 @@ class Writer(Generic[T]):
 
     def show_all(self, rows: Sequence[StoredRow], number: LogNumber) -> list[T]:
         """Stored documents, each with its decoded values, in the caller's type."""
-        shown: list[Document] = []
-        for row in rows:
-            assert row.held is not None, "without a projection documents are whole"
-            shown.append(Document(with_id(row.document), ReadVersion(row.held, number, self.origin)))
-        return list(map(self._codec.from_document, shown))
+        return list(map(self._codec.from_document, show_rows(rows, number, self.origin)))
 
     def show_past(self, held: StoredVersion, values: Mapping[str, Any] | None = None) -> T:
         """A document as it once was, in the caller's type: a copy, which does not stand for what is there now."""

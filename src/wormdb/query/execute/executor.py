@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 import pyarrow as pa
@@ -303,7 +303,7 @@ class Executor:
     # --- nodes ---
 
     def _run(self, node: Node, demand: Demand) -> Iterator[RowBatch]:
-        step = _STEPS.get(type(node))
+        step = self._steps.get(type(node))
         assert step is not None, "a count has no rows"
         found = step(self, node, demand)
         if node is self._after_below:
@@ -428,6 +428,20 @@ class Executor:
             if left == 0:
                 return
 
+    _steps: ClassVar[dict[type, Callable[[Executor, Any, Demand], Iterator[RowBatch]]]] = {
+        Empty: _nothing,
+        Scan: _scan,
+        IdLookup: _named,
+        IndexScan: _indexed,
+        Intersection: _combined,
+        Union: _combined,
+        Fetch: _fetched,
+        Residual: _residual,
+        Order: _ordered,
+        Part: _part,
+    }
+    """How the rows of each kind of node are found."""
+
     # --- what nodes need ---
 
     def _sure(self, batch: RowBatch) -> RowBatch:
@@ -452,21 +466,6 @@ class Executor:
             rows = [row for row, order in enumerate(orders) if order > after]
             if rows:
                 yield known if len(rows) == len(known) else known.pick(rows)
-
-
-_STEPS: Final[dict[type, Callable[[Executor, Any, Demand], Iterator[RowBatch]]]] = {
-    Empty: Executor._nothing,  # noqa: SLF001 - the table of the class above
-    Scan: Executor._scan,  # noqa: SLF001
-    IdLookup: Executor._named,  # noqa: SLF001
-    IndexScan: Executor._indexed,  # noqa: SLF001
-    Intersection: Executor._combined,  # noqa: SLF001
-    Union: Executor._combined,  # noqa: SLF001
-    Fetch: Executor._fetched,  # noqa: SLF001
-    Residual: Executor._residual,  # noqa: SLF001
-    Order: Executor._ordered,  # noqa: SLF001
-    Part: Executor._part,  # noqa: SLF001
-}
-"""How the rows of each kind of node are found."""
 
 
 def _in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iterator[RowBatch]:
