@@ -18,7 +18,7 @@ from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, parse_sort
 from wormdb.bql.text import parse_filter_text
-from wormdb.bql.tree import EVERYTHING, Filter, FunctionCall, has_calls
+from wormdb.bql.tree import EVERYTHING, Compare, Filter, FunctionCall, has_calls
 from wormdb.engine.state.definition import functions_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -176,11 +176,6 @@ class CheckedQuery:
     populate: tuple[str, ...] = ()
 
     @property
-    def is_plain(self) -> bool:
-        """Whether rows are plain dicts: parts of documents, or more than the documents."""
-        return self.request.projection is not None or bool(self.populate)
-
-    @property
     def digest(self) -> bytes:
         """Equal for questions whose rows have the same order and form, whatever part of them is asked for."""
         request = self.request
@@ -204,7 +199,7 @@ def check_query(
         for name in options:
             _check_known(name, what, tuple(known))
     tree = read_filter(filter)
-    if has_calls(tree):
+    if type(tree) is not Compare and has_calls(tree):
         tree = expand_functions(access, tree)
     if all(map(is_, options.values(), repeat(None))):
         request = QueryRequest(filter=tree, limit=1 if is_single else None)

@@ -220,7 +220,11 @@ class QueryRun(Generic[T]):
         return chain.from_iterable(self._begun(request or self.request()))
 
     def _begun(self, request: QueryRequest) -> Iterator[Iterable[Hit]]:
-        rows, first = self.attempt(lambda state: _begun(state.hits(request)))
+        def begin(state: AnyState[T]) -> tuple[Iterator[Hit], Hit | None]:
+            hits = state.hits(request)
+            return hits, next(hits, None)
+
+        rows, first = self.attempt(begin)
         if first is not None:
             self._is_shown = True
             yield (first,)
@@ -228,7 +232,7 @@ class QueryRun(Generic[T]):
 
     def show(self, hits: Sequence[Hit]) -> list[Any]:
         """Rows as callers see them: documents in their type, or plain dicts if they are parts of documents."""
-        if self.query.is_plain:
+        if self.query.request.projection is not None or self.query.populate:
             return [with_id(hit.document) for hit in hits]
         return (self._state or self.state).show(hits, is_past=self.query.is_past)
 
@@ -254,10 +258,6 @@ class QueryRun(Generic[T]):
 def _held(hit: Hit) -> StoredVersion:
     assert hit.held is not None, "without a projection documents are whole"
     return hit.held
-
-
-def _begun(hits: Iterator[Hit]) -> tuple[Iterator[Hit], Hit | None]:
-    return hits, next(hits, None)
 
 
 # --- Aggregations of one collection: functions over what a filter finds, in groups or of all together.

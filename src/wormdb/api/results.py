@@ -152,7 +152,8 @@ class Results(Generic[T]):
         for hit, row in self._rows():
             count, last = count + 1, hit
             yield cast("T", row)
-        self._note_end(last, count)
+        self._last = last if count == self._query.request.limit else None
+        self._is_read = True
 
     @reads
     def to_list(self) -> list[T]:
@@ -164,13 +165,9 @@ class Results(Generic[T]):
         while some := list(islice(hits, _SHOWN_AT_ONCE)):
             rows += self._run.show(some)
             last = some[-1]
-        self._note_end(last, len(rows))
-        return rows
-
-    def _note_end(self, last: Hit | None, count: int) -> None:
-        """All rows were read: `next_page` is known."""
-        self._last = last if count == self._query.request.limit else None
+        self._last = last if len(rows) == self._query.request.limit else None
         self._is_read = True
+        return rows
 
     @reads
     def first(self) -> T | None:

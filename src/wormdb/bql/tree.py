@@ -54,6 +54,7 @@ __all__ = [
     "has_calls",
     "negation",
     "shape_of",
+    "shape_text",
 ]
 
 Comparison: TypeAlias = Literal["eq", "gt", "gte", "lt", "lte"]
@@ -411,6 +412,11 @@ def shape_of(tree: Filter) -> tuple[FilterShape, tuple[Any, ...]]:
 
 
 _SLOTS: Final = {kind: kind_of(kind()).name.lower() for kind in (str, int, float, bool)}
+
+
+def shape_text(tree: Filter) -> str:
+    """The text of the shape of a filter. No requests."""
+    return _text(tree, [])
 
 
 def _slot(value: Any) -> str:

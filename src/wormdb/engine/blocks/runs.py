@@ -64,8 +64,20 @@ class Runs:
         1 GET for one page. At first also 1 for the page map of the block, and 1 for the filter of each newer block
         whose range has the key, side by side. If runs are long, before that 1 for a page of each one's list.
         """
-        kept = self._kept(key) if member is None and self.keyed else None
-        return self.get_many([key], member=member).get(key) if kept is None else kept
+        for run in self.runs if self.keyed and member is None else ():
+            # What is kept is looked at first, for as long as it shows that no newer row has the key.
+            part = find_part(run.parts, key)
+            if part is None:
+                continue
+            if not isinstance(part, BlockEntry):
+                break
+            row = self.shelf.find_row(part, key)
+            if row is not None:
+                return row
+            membership = self.shelf.known_filter(part)
+            if membership is None or membership.might_contain(key):
+                break
+        return self.get_many([key], member=member).get(key)
 
     def get_many(self, keys: Iterable[bytes], *, member: bytes | None = None) -> dict[bytes, Row]:
         """The newest rows with these keys, by key, of those that are there. Costs as `get`, and no page is read twice.
@@ -145,22 +157,6 @@ class Runs:
         return merge_rows([self._scan_run(run.blocks(self.shelf), b"", None) for run in self.runs[:count]])
 
     # --- look-ups ---
-
-    def _kept(self, key: bytes) -> Row | None:
-        """The newest row with a key, if it stays decoded and what is kept shows that it is the newest."""
-        for run in self.runs:
-            part = find_part(run.parts, key)
-            if part is None:
-                continue
-            if not isinstance(part, BlockEntry):
-                return None
-            row = self.shelf.find_row(part, key)
-            if row is not None:
-                return row
-            membership = self.shelf.known_filter(part)
-            if membership is None or membership.might_contain(key):
-                return None
-        return None
 
     def _candidates(self, keys: Sequence[bytes]) -> dict[bytes, list[BlockEntry]]:
         """For each key the blocks whose ranges have it, newest first."""

@@ -96,6 +96,7 @@ class Shelf:
         """
         assert folder.endswith("/"), folder
         self._store = store
+        self._keeping = store if isinstance(store, KeepingStore) else None
         self._pool = pool
         self.folder = folder
         self.columns = columns or ColumnCache(0)
@@ -173,15 +174,18 @@ class Shelf:
     @property
     def held_bytes(self) -> int:
         """Bytes of objects that the store below keeps as they are, of any folder. No requests."""
-        return self._store.bytes_held if isinstance(self._store, KeepingStore) else 0
+        return 0 if self._keeping is None else self._keeping.bytes_held
 
     def held_of(self, entry: BlockEntry) -> int:
         """Those of one block, about. No requests."""
-        return self._store.held_of(self.block_key(entry.name)) if isinstance(self._store, KeepingStore) else 0
+        return 0 if self._keeping is None else self._keeping.held_of(self.block_key(entry.name))
 
     def find_row(self, entry: BlockEntry, key: bytes) -> Row | None:
         """A row of a block, if it is kept. No requests."""
-        row: Row | None = self.columns.find(Label(self.label(entry), ROW_KIND, key))
+        upgrades = self.upgrades
+        is_plain = not upgrades.steps or not upgrades.is_old(entry)
+        label = f"{self.folder}{entry.name}.parquet" if is_plain else self.label(entry)
+        row: Row | None = self.columns.find(Label(label, ROW_KIND, key))
         return row
 
     def keep_row(self, entry: BlockEntry, key: bytes, row: Row) -> None:

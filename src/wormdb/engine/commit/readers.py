@@ -198,9 +198,10 @@ class GroupRead:
                 reader.readers.update(self._queue)
                 self._queue.clear()
             self._sent += 1
+            number = self._head.number
             if not reader.order and self._head.caught_up:
-                reader.known = self._head.number
-            reader.order, reader.number = self._sent, self._head.number
+                reader.known = number
+            reader.order, reader.number = self._sent, number
             reader.sent = self._clock.monotonic()
 
     def _serve(self, sender: _Reader, error: WormError | None = None) -> None:
@@ -209,7 +210,7 @@ class GroupRead:
             if not each.is_served and (error is None or each.deadline is None or not each.deadline.is_patient):
                 each.error = error
                 each.is_served = True
-            if each.is_served:
+            if each.is_served and each.wake is not None:
                 _rouse(each)
 
     def _fail(self, reader: _Reader, error: WormError) -> None:
@@ -225,12 +226,13 @@ class GroupRead:
         """Be gone: what a sender owes its readers another does. All of this can be done again after an interrupt."""
         with self._lock:
             if reader in self._senders:
-                unserved = {each: None for each in reader.readers if not each.is_served}
-                for each in reader.readers:
-                    if each.is_served:
-                        _rouse(each)
-                self._queue = {**unserved, **self._queue}
-                reader.readers.clear()
+                if reader.readers:
+                    unserved = {each: None for each in reader.readers if not each.is_served}
+                    for each in reader.readers:
+                        if each.is_served:
+                            _rouse(each)
+                    self._queue = {**unserved, **self._queue}
+                    reader.readers.clear()
                 self._senders.pop(reader)
             self._queue.pop(reader, None)
             for sender in self._senders:

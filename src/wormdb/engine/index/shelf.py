@@ -101,7 +101,10 @@ class IndexShelf:
     @property
     def held_nodes(self) -> int:
         """How many nodes are kept unpacked. No requests."""
-        return sum(nodes.held_count for nodes in list(self._nodes.values()))
+        held = 0
+        for nodes in tuple(self._nodes.values()):
+            held += nodes.held_count
+        return held
 
     def kept_way(self, root: Root, index: IndexRoot, span: Range, *, reverse: bool = False) -> KeptWay:
         """What is kept of the way down to the beginning of a range, or to its end. No requests."""

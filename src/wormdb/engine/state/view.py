@@ -181,6 +181,8 @@ class Overlay:
         self._versions: dict[bytes, list[StoredVersion]] = {}
         self._entries: list[Entry] = []
         self._attached: list[AttachedBlocks] = []
+        self.has_attached = False
+        """Whether blocks were attached at any number."""
         self._scanned: tuple[int, list[tuple[bytes, StoredVersion]]] | None = None
         self.serial = next(_serials)
         """No other overlay of this process has it, nor this one what it held with another."""
@@ -198,6 +200,7 @@ class Overlay:
                 self._versions.setdefault(id_key(change.id), []).append(held)
         if attached is not None:
             self._attached.append(AttachedBlocks(LogNumber(entry.number), attached))
+            self.has_attached = True
         self._entries.append(entry)
         self._scanned = None
 
@@ -210,6 +213,7 @@ class Overlay:
                 newer._versions[key] = kept
         newer._entries = [entry for entry in self._entries if entry.number > number]
         newer._attached = [attached for attached in self._attached if attached.number > number]
+        newer.has_attached = bool(newer._attached)
         return newer
 
     @property
@@ -293,7 +297,7 @@ class View:
         """What is under an id's key, deleted or not; None if nothing ever was."""
         newest = self.overlay.get(key, self.number)
         found: StoredVersion | None = None
-        for attached in self.overlay.attached(self.number):
+        for attached in self.overlay.attached(self.number) if self.overlay.has_attached else ():
             if newest is not None and newest.rev > attached.number:
                 break
             found = attached.base.get(key)

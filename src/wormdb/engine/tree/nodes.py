@@ -193,7 +193,7 @@ class StoreNodes:
 
     def leaves(self, refs: Sequence[Child]) -> list[Leaf]:
         """Nodes of the lowest level. 1 GET each that is not held; raises CorruptionError, SnapshotTooOldError."""
-        if len(refs) == 1 and type(leaf := self._kept(refs[0])) is Leaf:
+        if len(refs) == 1 and type(leaf := self.held(refs[0])) is Leaf:
             return [leaf]
         nodes = self._fetch(refs)
         leaves = [node for node in nodes if isinstance(node, Leaf)]
@@ -203,7 +203,7 @@ class StoreNodes:
 
     def inners(self, refs: Sequence[Child]) -> list[Inner]:
         """Nodes of a higher level. 1 GET each that is not held; raises CorruptionError, SnapshotTooOldError."""
-        if len(refs) == 1 and type(inner := self._kept(refs[0])) is Inner:
+        if len(refs) == 1 and type(inner := self.held(refs[0])) is Inner:
             return [inner]
         nodes = self._fetch(refs)
         inners = [node for node in nodes if isinstance(node, Inner)]
@@ -223,7 +223,11 @@ class StoreNodes:
     def held(self, ref: Child) -> Node | None:
         """A node if it is kept. No requests."""
         with self._lock:
-            return self._find(ref.sha256)
+            held = self._held.get(ref.sha256)
+            if held is None:
+                return None
+            self._held.move_to_end(ref.sha256)
+            return held[0]
 
     def _refuse_kind(self, refs: Sequence[Child], nodes: Sequence[Node], kind: type) -> None:
         name = next(ref.name for ref, node in zip(refs, nodes, strict=True) if not isinstance(node, kind))
@@ -246,14 +250,6 @@ class StoreNodes:
 
     def _body(self, ref: Child | ObjectRef) -> bytes:
         return fetch_object(self._store, self.key(ref.name), ref.sha256)
-
-    def _kept(self, ref: Child) -> Node | None:
-        with self._lock:
-            held = self._held.get(ref.sha256)
-            if held is None:
-                return None
-            self._held.move_to_end(ref.sha256)
-            return held[0]
 
     def _find(self, digest: bytes) -> Node | None:
         held = self._held.get(digest)

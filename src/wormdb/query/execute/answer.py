@@ -299,7 +299,7 @@ class HitMaker:
     def hits(self, batch: RowBatch) -> Iterator[Hit]:
         """The rows of a batch. Costs a fetch of those of which columns do not tell enough."""
         # A batch may be a whole block: decoded, its documents are many times as large as they are stored.
-        rows = len(batch)
+        rows = len(batch.keys) if type(batch) is DocumentBatch else len(batch)
         if rows <= SHOWN_AT_ONCE:
             return self._some(batch)
         return chain.from_iterable(

@@ -303,18 +303,18 @@ class Executor:
     # --- nodes ---
 
     def _run(self, node: Node, demand: Demand) -> Iterator[RowBatch]:
-        step = self._steps.get(type(node))
-        assert step is not None, "a count has no rows"
-        found = step(self, node, demand)
+        if type(node) is IndexScan:
+            found: Iterator[RowBatch] = scan_index(node, self.source, demand, self._limits)
+        else:
+            step = self._steps.get(type(node))
+            assert step is not None, "a count has no rows"
+            found = step(self, node, demand)
         if node is self._after_below:
             found = self._after(found)
         return found if self.watch is None else self.watch.over(node, found)
 
     def _nothing(self, _: Empty, __: Demand) -> Iterator[RowBatch]:
         return iter(())
-
-    def _indexed(self, node: IndexScan, demand: Demand) -> Iterator[RowBatch]:
-        return scan_index(node, self.source, demand, self._limits)
 
     def _scan(self, node: Scan, demand: Demand) -> Iterator[RowBatch]:
         """The portions of a scan; where documents are read, also columns for what is asked of them above.
@@ -373,7 +373,7 @@ class Executor:
     def _fetched(self, node: Fetch, demand: Demand) -> Iterator[RowBatch]:
         size = BATCH_MAX if demand.rows is None else demand.first
         for batch in self._run(node.child, demand):
-            rows = len(batch)
+            rows = len(batch.keys) if type(batch) is KeyBatch else len(batch)
             for start in range(0, rows, size):
                 found = self.fetch(batch if rows <= size else batch.cut(start, min(start + size, rows)))
                 if found.keys:
@@ -432,7 +432,6 @@ class Executor:
         Empty: _nothing,
         Scan: _scan,
         IdLookup: _named,
-        IndexScan: _indexed,
         Intersection: _combined,
         Union: _combined,
         Fetch: _fetched,

@@ -50,9 +50,7 @@ class PlanChoice:
     def fits(self, facts: Facts) -> bool:
         """Whether it was made for this root and these indexes, and when about as much was kept as now."""
         return (
-            self.version == facts.version
-            and self.level == facts.kept.level
-            and self.indexes == facts.index_definitions
+            self.version == facts.version and self.level == facts.kept.level and self.indexes == facts.index_definitions
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.projection import fields_needed
-from wormdb.bql.tree import MatchNone, shape_of
+from wormdb.bql.tree import MatchNone, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
@@ -211,7 +211,7 @@ def shape_key(request: QueryRequest) -> Hashable:
     projection = request.projection
     needed = None if projection is None else fields_needed(projection)
     return (
-        shape_of(request.filter)[0].text,
+        shape_text(request.filter),
         request.sort.fields,
         request.limit is None,
         bool(request.offset),

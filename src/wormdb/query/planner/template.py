@@ -77,9 +77,7 @@ class PlanTemplate(msgspec.Struct, frozen=True):
         for slot in self.slots:
             low += encode_key(filters[slot].value)  # type: ignore[union-attr] # they are comparisons, as above
         span = Range(low, prefix_end(low))
-        return self._around(IndexScan(self.index, (span,), self.reverse), filters, request), span
-
-    def _around(self, node: Node, filters: Sequence[Filter], request: QueryRequest) -> Node:
+        node: Node = IndexScan(self.index, (span,), self.reverse)
         for step in self.steps:
             match step.kind:
                 case "fetch":
@@ -95,7 +93,7 @@ class PlanTemplate(msgspec.Struct, frozen=True):
                     assert step.sort is not None
                     first = request.offset + (request.limit or 0) if step.is_cut else None
                     node = Order(node, step.sort, first)
-        return node
+        return node, span
 
 
 def make_template(root: Node, request: QueryRequest, facts: Facts) -> PlanTemplate | None:

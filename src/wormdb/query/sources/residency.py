@@ -49,8 +49,9 @@ class EngineResidency:
         if not isinstance(base, RunBase):
             return 0
         shelf = base.runs.shelf
-        parts = (shelf.columns.count, self._trees.held_nodes, shelf.held_bytes)
-        return sum(part.bit_length() << 8 * place for place, part in enumerate(parts))
+        level = shelf.columns.count.bit_length()
+        level |= self._trees.held_nodes.bit_length() << 8
+        return level | shelf.held_bytes.bit_length() << 16
 
     def columns(self, names: Sequence[str]) -> float:
         """As `Residency`."""
