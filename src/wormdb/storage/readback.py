@@ -100,7 +100,9 @@ def put_classified(
     return _classify(probe, body, precondition, cause)
 
 
-def put_swapped(store: Store, key: str, body: bytes, version: Version | None, *, what: str) -> Landed:
+def put_swapped(
+    store: Store, key: str, body: bytes, version: Version | None, *, what: str, content_type: str = "application/zstd"
+) -> Landed:
     """Replace the object of a version, or of None where there was none, by another. Costs as `put_classified`.
 
     Raises ConflictError if another version is there now: a loser deletes nothing, because what it wrote may lie
@@ -108,7 +110,7 @@ def put_swapped(store: Store, key: str, body: bytes, version: Version | None, *,
     that cannot be told.
     """
     precondition = IfAbsent() if version is None else IfMatch(version)
-    outcome = put_classified(store, key, body, precondition, content_type="application/zstd")
+    outcome = put_classified(store, key, body, precondition, content_type=content_type)
     match outcome:
         case Landed():
             return outcome

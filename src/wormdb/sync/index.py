@@ -1,0 +1,206 @@
+"""What lies in the bucket beside the files: the manifest, its parts, and the forms that older clients have.
+
+All of it is JSON that people can read. Every object that is swapped has a nonce that never repeats, so that no
+two of its states are equal, and a write can be known again.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from wormdb.errors import CorruptionError, UnsupportedFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "FileEntry",
+    "IndexPart",
+    "Manifest",
+    "Monolith",
+    "OldPart",
+    "OldParts",
+    "PartNote",
+    "Shim",
+    "decode_manifest",
+    "decode_monolith",
+    "decode_part",
+    "digest_of",
+    "encode",
+    "iso_time",
+    "milliseconds_of",
+]
+
+VERSION: Final = 2
+
+
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One file as the bucket has it. `version` is that of its object; without `sha256` its content is not known."""
+
+    key: str
+    size: int
+    last_modified: str
+    sha256: str | None = None
+    version: str | None = None
+    local_mtime: str | None = None
+    """Of older clients; kept as it is."""
+    deleted: int | None = None
+    """When the file was deleted, in milliseconds of the store's time: the entry is a tombstone."""
+    by: str | None = None
+    """The client that deleted it."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a file."""
+        return self.deleted is None
+
+    @property
+    def identity(self) -> str:
+        """What two entries of equal content share; of unknown content nothing else does."""
+        return self.sha256 or f"{self.size}@{self.last_modified}"
+
+
+class IndexPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One part of the index: all files below some folders."""
+
+    version: Annotated[int, Meta(le=VERSION)] = VERSION
+    partition: str
+    seq: int
+    """Grows with every write; a part that begins does so at the time of the store."""
+    nonce: str
+    updated_at: str
+    entries: dict[str, FileEntry]
+    closed: int = 0
+    """When it was removed, in milliseconds: its object goes, and what comes later has another, named by this."""
+
+
+class PartNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the manifest says of a part; the part itself is right where they differ."""
+
+    key: str
+    seq: int
+    nonce: str
+    count: int
+
+
+class Shim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The old form, kept for older clients: a digest of what was last written there."""
+
+    digest: str
+    written_at: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Names the parts. `seq` counts its states."""
+
+    version: Annotated[int, Meta(le=VERSION)] = VERSION
+    kind: str = "datastore-manifest"
+    seq: int
+    nonce: str
+    updated_at: str
+    depths: dict[str, int]
+    partitions: dict[str, PartNote]
+    lives: dict[str, int] = {}
+    """Parts that were removed, and when, in milliseconds: what comes under such a name has an object named by it."""
+    shim: Shim | None = None
+
+
+class Monolith(msgspec.Struct, kw_only=True, rename="camel"):
+    """The index in one object, as clients have it that know no parts."""
+
+    version: int = 1
+    last_pulled: str = ""
+    entries: dict[str, FileEntry] = {}
+
+
+class OldParts(msgspec.Struct, kw_only=True, rename="camel"):
+    """The list of parts of swamp's own clients; version 1 beside a monolith that is right, 2 without."""
+
+    version: int = 1
+    partitions: list[str] = []
+
+
+class OldPart(msgspec.Struct, kw_only=True, rename="camel"):
+    """One of their parts."""
+
+    version: int = 1
+    entries: dict[str, FileEntry] = {}
+
+
+class _Versioned(msgspec.Struct):
+    version: int = 0
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+_MANIFEST: Final = msgspec.json.Decoder(Manifest)
+_PART: Final = msgspec.json.Decoder(IndexPart)
+
+
+def encode(value: msgspec.Struct) -> bytes:
+    """The bytes of one of these."""
+    return msgspec.json.encode(value)
+
+
+def decode_manifest(body: bytes, name: str) -> Manifest:
+    """Raises CorruptionError, and UnsupportedFormatError for a newer version."""
+    return _decoded(_MANIFEST, body, name)
+
+
+def decode_part(body: bytes, name: str) -> IndexPart:
+    """Raises CorruptionError, and UnsupportedFormatError for a newer version."""
+    return _decoded(_PART, body, name)
+
+
+def decode_monolith(body: bytes, name: str, kind: type[T]) -> T:
+    """One of the older forms. Raises CorruptionError."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise CorruptionError(
+            name, reason=f"it is not an index: {error}", fix="put a whole one back", key=name
+        ) from error
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], body: bytes, name: str) -> T:
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError as error:
+        _refuse_newer(body, name)
+        reason = f"it is not a part of an index: {error}"
+        raise CorruptionError(name, reason=reason, fix="run worm sync doctor --repair", key=name) from error
+
+
+def _refuse_newer(body: bytes, name: str) -> None:
+    try:
+        version = msgspec.json.decode(body, type=_Versioned).version
+    except msgspec.DecodeError:
+        return
+    if version > VERSION:
+        raise UnsupportedFormatError(
+            name, reason=f"its version is {version}, this one reads {VERSION}", fix="upgrade wormdb"
+        )
+
+
+def digest_of(entries: Mapping[str, FileEntry]) -> str:
+    """A digest of what entries say of contents; in whatever order, and whoever wrote them."""
+    lines = sorted(f"{path}\n{each.size}\n{each.identity}" for path, each in entries.items())
+    return sha256("\n".join(lines).encode()).hexdigest()
+
+
+def iso_time(milliseconds: int) -> str:
+    """As the indexes have times."""
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def milliseconds_of(text: str) -> int:
+    """The other way round; 0 for what is no time."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        return 0

@@ -1,0 +1,462 @@
+"""Folder to bucket: what changed here since it was last synced, and did not change there.
+
+In this order: files, the parts that list them, the manifest, deletions of objects, and last what this folder knows.
+A crash in between leaves files that are not listed yet, or objects that are not listed any more; the next push of
+this folder finds the rest to do, because its state is still the old one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
+from wormdb.storage.readback import Landed, Lost, NothingThere, put_classified
+from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.sync.index import FileEntry, iso_time
+from wormdb.sync.paths import Scope, part_of
+from wormdb.sync.remote import PIECE_BYTES, HeldPart, with_notes
+from wormdb.sync.report import FileTrouble, SyncReport
+from wormdb.sync.state import KnownFile
+from wormdb.system.types import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from wormdb.storage.readback import Outcome
+    from wormdb.sync.folder import LocalFile, WorkFolder
+    from wormdb.sync.remote import HeldManifest, RemoteIndex
+    from wormdb.sync.report import SyncRules
+    from wormdb.sync.state import LocalState
+
+__all__ = ["PreparedPush", "Push"]
+
+PUT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Larger files are uploaded in pieces: then only a look before tells whether another client writes the same file."""
+DELETE_MS: Final = 60_000
+"""A delete is sent at most this long after its tombstone was written; until then no other client writes the file."""
+_TRIES_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LocalChange:
+    """A file that is other than it was when it was last synced; `before` is what was synced, if anything was."""
+
+    path: str
+    seen: LocalFile
+    sha256: bytes
+    before: KnownFile | None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file whose object is written: what the index will say of it, and what this folder will know."""
+
+    entry: FileEntry
+    known: KnownFile
+    is_new: bool
+    """Whether it was never synced before."""
+
+
+@dataclass(slots=True)
+class PreparedPush:
+    """Files that are uploaded and not listed yet. `commit` lists them."""
+
+    manifest: HeldManifest
+    parts: dict[str, HeldPart]
+    uploaded: dict[str, UploadedFile] = field(default_factory=dict)
+    found: dict[str, FileEntry] = field(default_factory=dict)
+    """Objects that are not as the index says: what they really are."""
+    settled: dict[str, KnownFile] = field(default_factory=dict)
+    """Files that are equal on both sides."""
+    deleted: dict[str, KnownFile | None] = field(default_factory=dict)
+    """Files to delete in the bucket, with what was synced; None: whatever is there."""
+    marks: Mapping[str, int] = field(default_factory=dict)
+    report: SyncReport = field(default_factory=SyncReport)
+
+
+class Push:
+    """One push."""
+
+    def __init__(self, index: RemoteIndex, folder: WorkFolder, state: LocalState, rules: SyncRules) -> None:
+        """Nothing is read yet."""
+        self._index = index
+        self._folder = folder
+        self._state = state
+        self.client = rules.client
+        self._policy = rules.policy
+        self._told = rules.told
+
+    def prepare(self, manifest: HeldManifest, scope: Scope, *, mirror: bool, is_dry: bool) -> PreparedPush:
+        """Look for changes and upload files. 1 PUT a file, and 1 GET for each part that is not known here.
+
+        With `mirror` what only the bucket has is to be deleted there; then all parts are read: 1 GET each.
+        """
+        push = PreparedPush(manifest, {}, report=SyncReport(is_dry=is_dry))
+        known = self._state.files(scope.prefixes)
+        changes, present = self._changes(scope, known, push)
+        gone = {path: before for path, before in known.items() if path not in present}
+        if gone and not present and scope.is_whole and not mirror:
+            raise InvalidRequestError(
+                f"folder {self._folder.root}",
+                reason=f"it is empty, although {len(gone):,} files of it were synced",
+                fix="add --delete if they are to be deleted in the bucket, or pull them again after worm sync forget",
+            )
+        push.deleted |= gone
+        if mirror:
+            self._read_all(push, scope)
+            for part in push.parts.values():
+                push.deleted |= {
+                    path: known.get(path) for path in part.files if scope.holds(path) and path not in present
+                }
+        self._hold_parts(push, [*changes, *push.deleted])
+        wanted = [change for change in changes.values() if self._is_wanted(change, push)]
+        push.report.pushed += [change.path for change in wanted]
+        if not is_dry:
+            push.report.pushed.clear()
+            for change, result in zip(
+                wanted, self._index.pool.map(lambda one: self._upload(one, push), wanted), strict=True
+            ):
+                self._take(change, result, push)
+        return push
+
+    def _changes(
+        self, scope: Scope, known: Mapping[str, KnownFile], push: PreparedPush
+    ) -> tuple[dict[str, LocalChange], set[str]]:
+        """The files that are other than they were, and the paths of all that are there."""
+        changes: dict[str, LocalChange] = {}
+        present: set[str] = set()
+
+        def skip(path: str, reason: str) -> None:
+            push.report.skipped.append(FileTrouble(path, reason))
+
+        for path, seen in self._folder.walk(scope, skip):
+            present.add(path)
+            before = known.get(path)
+            if seen.is_as(before):
+                continue
+            try:
+                settled, digest = self._folder.hash(path, seen)
+            except FileNotFoundError:
+                present.discard(path)
+                continue
+            except OSError as error:
+                push.report.failed.append(FileTrouble(path, error.strerror or str(error)))
+                continue
+            if before is not None and digest == before.sha256:
+                push.settled[path] = KnownFile(settled.size, settled.mtime, digest, before.synced)
+            else:
+                changes[path] = LocalChange(path, settled, digest, before)
+        return changes, present | {each.path for each in push.report.skipped}
+
+    def _read_all(self, push: PreparedPush, scope: Scope) -> None:
+        manifest = push.manifest.manifest
+        wanted = {name: note for name, note in manifest.partitions.items() if scope.touches(name, manifest.depths)}
+        push.parts |= self._index.read_parts(wanted)
+
+    def _hold_parts(self, push: PreparedPush, paths: list[str]) -> None:
+        """Have every part that is about to change: as it is known here, or read."""
+        manifest = push.manifest.manifest
+        wanted = {part_of(path, manifest.depths) for path in paths} - push.parts.keys()
+        missing = {}
+        for name in wanted:
+            known = self._state.part(name)
+            if known is not None:
+                push.parts[name] = HeldPart(known.part, known.key, known.version)
+            elif name in manifest.partitions:
+                missing[name] = manifest.partitions[name]
+            else:
+                push.parts[name] = self._index.part_for(name, manifest)
+        push.parts |= self._index.read_parts(missing)
+
+    def _entry(self, path: str, push: PreparedPush) -> FileEntry | None:
+        part = push.parts[part_of(path, push.manifest.manifest.depths)]
+        return part.part.entries.get(path)
+
+    def _is_wanted(self, change: LocalChange, push: PreparedPush) -> bool:
+        """Whether a change goes up, by what is known of the bucket; else it is told why not."""
+        entry = self._entry(change.path, push)
+        there = entry if entry is not None and entry.is_there else None
+        if there is not None and self._is_equal(change, there):
+            push.settled[change.path] = _known(change, there)
+            return False
+        if entry is not None and self._is_young(entry):
+            push.report.conflicts.append(FileTrouble(change.path, "another client deleted it a moment ago; push again"))
+            return False
+        synced = None if change.before is None else change.before.synced
+        if synced == (None if there is None else there.identity) or self._policy == "keep-local":
+            return True
+        push.report.conflicts.append(FileTrouble(change.path, _reason(is_new=synced is None, is_gone=there is None)))
+        return False
+
+    def _is_equal(self, change: LocalChange, there: FileEntry) -> bool:
+        """Whether the bucket has the same content; 1 GET if the index does not tell and the sizes are equal."""
+        if there.sha256 is not None:
+            return there.sha256 == change.sha256.hex()
+        return there.size == change.seen.size and self._index.digest(there) == change.sha256
+
+    def now_ms(self) -> int:
+        """The store's time."""
+        return self._index.now_ms()
+
+    def refusal(self, upload: UploadedFile, there: FileEntry | None) -> str | None:
+        """Why an uploaded file is not listed after all, by what the index says of it now; None if it is."""
+        if there is not None and self._is_young(there):
+            return "another client deleted it a moment ago; push again"
+        is_gone = there is None or not there.is_there
+        if is_gone and not upload.is_new and self._policy != "keep-local":
+            return _reason(is_new=False, is_gone=True)
+        return None
+
+    def _is_young(self, entry: FileEntry) -> bool:
+        """Whether the delete of another client may still be on its way."""
+        if entry.deleted is None or entry.by == self.client:
+            return False
+        return abs(self._index.now_ms() - entry.deleted) < DELETE_MS
+
+    def _upload(self, change: LocalChange, push: PreparedPush) -> FileEntry | FileTrouble:
+        """Write one object, if it is still the one that is known. 1 PUT, and 1 HEAD if its version is not known."""
+        entry = self._entry(change.path, push)
+        try:
+            if change.seen.size > PUT_BYTES_MAX:
+                return self._upload_pieces(change, entry)
+            return self._put(change, entry, push)
+        except FileNotFoundError:
+            return FileTrouble(change.path, "it was deleted while it was uploaded")
+        except ConflictError as error:
+            return FileTrouble(change.path, error.reason)
+        except (WormError, OSError) as error:
+            reason = error.reason if isinstance(error, WormError) else error.strerror or str(error)
+            return FileTrouble(change.path, f"failed: {reason}")
+
+    def _put(self, change: LocalChange, entry: FileEntry | None, push: PreparedPush) -> FileEntry | FileTrouble:
+        body = self._folder.read(change.path)
+        if not _is_content(body, change.sha256):
+            return FileTrouble(change.path, "it changed while it was read; push again")
+        condition: IfAbsent | IfMatch = IfAbsent()
+        if entry is not None and entry.is_there:
+            condition = IfMatch(self._version_of(entry))
+        outcome: Outcome | None = None
+        for _ in range(_TRIES_MAX):
+            outcome = put_classified(self._index.store, change.path, body, condition)
+            match outcome:
+                case Landed(version=version):
+                    return self._listed(change, version)
+                case Lost(found=None):
+                    if change.before is not None and self._policy != "keep-local":
+                        return FileTrouble(change.path, _reason(is_new=False, is_gone=True))
+                    condition = IfAbsent()
+                case Lost(found=found) if found is not None:
+                    if not self._may_replace(found.body, change, entry):
+                        push.found[change.path] = FileEntry(
+                            key=change.path,
+                            size=len(found.body),
+                            last_modified=iso_time(self._index.now_ms()),
+                            sha256=_digest(found.body),
+                            version=found.version,
+                        )
+                        return FileTrouble(change.path, "another client wrote it meanwhile")
+                    condition = IfMatch(found.version)
+                case NothingThere():
+                    continue
+                case _:
+                    raise _unknown(change.path, outcome)
+        raise _unknown(change.path, outcome)
+
+    def _may_replace(self, found: bytes, change: LocalChange, entry: FileEntry | None) -> bool:
+        """Whether an object of another version is what was synced, or what a deletion left."""
+        if self._policy == "keep-local" or (entry is not None and not entry.is_there):
+            return True
+        return change.before is not None and _is_content(found, change.before.sha256)
+
+    def _version_of(self, entry: FileEntry) -> Version:
+        if entry.version is not None:
+            return Version(entry.version)
+        version = self._index.store.head(entry.key).version
+        if version is None:
+            raise ConflictError(entry.key, reason="the store does not tell its version")
+        return version
+
+    def _upload_pieces(self, change: LocalChange, entry: FileEntry | None) -> FileEntry | FileTrouble:
+        if entry is not None and entry.is_there:
+            version = self._index.store.head(entry.key).version
+            if version is not None and entry.version is not None and version != entry.version:
+                return FileTrouble(change.path, "another client wrote it meanwhile")
+        self._index.store.upload(change.path, _FilePieces(self._folder, change))
+        after = self._folder.look(change.path)
+        if after is None or self._folder.hash(change.path, after)[1] != change.sha256:
+            return FileTrouble(change.path, "it changed while it was uploaded; push again")
+        return self._listed(change, self._index.store.head(change.path).version)
+
+    def _listed(self, change: LocalChange, version: Version | None) -> FileEntry:
+        self._told(change.path, change.seen.size)
+        return FileEntry(
+            key=change.path,
+            size=change.seen.size,
+            last_modified=iso_time(self._index.now_ms()),
+            sha256=change.sha256.hex(),
+            version=version,
+        )
+
+    def _take(self, change: LocalChange, result: FileEntry | FileTrouble, push: PreparedPush) -> None:
+        if isinstance(result, FileEntry):
+            push.uploaded[change.path] = UploadedFile(result, _known(change, result), change.before is None)
+            push.report.bytes_up += change.seen.size
+        elif result.reason.startswith("failed: "):
+            push.report.failed.append(FileTrouble(result.path, result.reason.removeprefix("failed: ")))
+        else:
+            push.report.conflicts.append(result)
+
+    def commit(self, push: PreparedPush) -> SyncReport:
+        """List what was uploaded, delete what is gone, and know it here. 1 PUT a part, 1 for the manifest.
+
+        For deletions 1 GET before, for the time of the store, and 1 DELETE for each 1,000.
+        """
+        report = push.report
+        if not (push.uploaded or push.found or push.deleted):
+            self._remember(push, [], push.manifest)
+            return report
+        if push.deleted:
+            push.manifest = self._index.read_manifest() or push.manifest
+        depths = push.manifest.manifest.depths
+        names = sorted({part_of(path, depths) for path in (*push.uploaded, *push.found, *push.deleted)})
+        self._hold_parts(push, [*push.uploaded, *push.found, *push.deleted])
+        works = [_PartWork(push, name, self) for name in names]
+        for work, part in zip(works, self._index.pool.map(lambda one: one.run(self._index), works), strict=True):
+            work.part = part
+        notes = {work.name: work.part.note() for work in works}
+        manifest = self._index.update_manifest(push.manifest, lambda found: with_notes(found, notes))
+        removed = [path for work in works for path in work.removed]
+        for work in works:
+            report.conflicts += work.conflicts
+        self._index.store.delete_many(removed)
+        report.pushed += [path for work in works for path in work.listed]
+        report.deleted_there += removed
+        self._remember(push, works, manifest)
+        return report
+
+    def _remember(self, push: PreparedPush, works: list[_PartWork], manifest: HeldManifest) -> None:
+        depths = manifest.manifest.depths
+        rows = {path: (part_of(path, depths), known) for path, known in push.settled.items()}
+        for work in works:
+            rows |= {path: (work.name, push.uploaded[path].known) for path in work.listed}
+        with self._state.changing():
+            if manifest.version is not None:
+                self._state.hold_manifest(manifest.manifest, manifest.version)
+            for work in works:
+                if work.part.version is not None:
+                    self._state.hold_part(
+                        work.part.part, work.part.key, work.part.version, is_applied=work.is_applied(self._state)
+                    )
+            self._state.hold_files(rows)
+            self._state.drop_files(path for work in works for path in work.gone)
+            self._state.clear_marks(push.marks)
+
+
+class _PartWork:
+    """The changes of one push to one part of the index."""
+
+    def __init__(self, push: PreparedPush, name: str, owner: Push) -> None:
+        depths = push.manifest.manifest.depths
+        self.name = name
+        self.part = push.parts[name]
+        self._is_first = self.part.version is None
+        self._owner = owner
+        self._uploaded = {path: each for path, each in push.uploaded.items() if part_of(path, depths) == name}
+        self._found = {path: each for path, each in push.found.items() if part_of(path, depths) == name}
+        self._deleted = {path: each for path, each in push.deleted.items() if part_of(path, depths) == name}
+        self.listed: list[str] = []
+        self.removed: list[str] = []
+        self.gone: list[str] = []
+        self.conflicts: list[FileTrouble] = []
+
+    def run(self, index: RemoteIndex) -> HeldPart:
+        """Swap the part. Costs as `RemoteIndex.update_part`."""
+        return index.update_part(self.part, self.change)
+
+    def change(self, found: Mapping[str, FileEntry]) -> Mapping[str, FileEntry] | None:
+        """The part with our changes; None if it has them."""
+        entries = dict(found)
+        self.listed, self.removed, self.gone, self.conflicts = [], [], [], []
+        for path, upload in self._uploaded.items():
+            if (reason := self._owner.refusal(upload, found.get(path))) is not None:
+                self.conflicts.append(FileTrouble(path, reason))
+                continue
+            entries[path] = upload.entry
+            self.listed.append(path)
+        entries |= {
+            path: entry
+            for path, entry in self._found.items()
+            if path not in found or found[path].identity != entry.identity
+        }
+        for path, before in self._deleted.items():
+            self._delete(path, before, found.get(path), entries)
+        return entries if entries != found else None
+
+    def _delete(
+        self, path: str, before: KnownFile | None, there: FileEntry | None, entries: dict[str, FileEntry]
+    ) -> None:
+        if there is None or (not there.is_there and there.by != self._owner.client):
+            self.gone.append(path)
+            return
+        if not there.is_there:  # ours, of a push that did not come to its end
+            self.removed.append(path)
+            self.gone.append(path)
+            return
+        if before is not None and there.identity != before.synced:
+            self.conflicts.append(
+                FileTrouble(path, "it was deleted here, and changed in the bucket: pull brings it back")
+            )
+            return
+        now = self._owner.now_ms()
+        entries[path] = FileEntry(
+            key=path, size=0, last_modified=iso_time(now), version=there.version, deleted=now, by=self._owner.client
+        )
+        self.removed.append(path)
+        self.gone.append(path)
+
+    def is_applied(self, state: LocalState) -> bool:
+        """Whether this folder has all files of the part: it had, and only it changed the part since."""
+        known, own = state.part(self.name), {*self.listed, *self.gone}
+        if known is None:
+            return self._is_first and own >= self.part.files.keys()
+        before = HeldPart(known.part, known.key, known.version).files
+        return known.is_applied and {path: each for path, each in before.items() if path not in own} == {
+            path: each for path, each in self.part.files.items() if path not in own
+        }
+
+
+class _FilePieces:
+    """A large file as parts of an upload."""
+
+    def __init__(self, folder: WorkFolder, change: LocalChange) -> None:
+        self._file = folder.root / change.path
+        self.size = change.seen.size
+
+    def parts(self) -> Iterator[bytes]:
+        with self._file.open("rb") as file:
+            while some := file.read(PIECE_BYTES):
+                yield some
+
+
+def _known(change: LocalChange, entry: FileEntry) -> KnownFile:
+    return KnownFile(change.seen.size, change.seen.mtime, change.sha256, entry.identity)
+
+
+def _digest(body: bytes) -> str:
+    return sha256(body).hexdigest()
+
+
+def _is_content(body: bytes, digest: bytes) -> bool:
+    return sha256(body).digest() == digest
+
+
+def _unknown(path: str, outcome: Outcome | None) -> OutcomeUnknownError:
+    return OutcomeUnknownError(f"upload of {path}", reason=str(getattr(outcome, "cause", outcome)), key=path)
+
+
+def _reason(*, is_new: bool, is_gone: bool) -> str:
+    if is_new:
+        return "it is new here and in the bucket, with another content"
+    return "it was changed here, and deleted in the bucket" if is_gone else "it was changed here and in the bucket"

@@ -1,0 +1,223 @@
+"""What one folder knows of its bucket: files as they were last seen, what was synced of them, the index, and marks.
+
+One SQLite file below the folder, written last in every push and pull, in transactions: a crash leaves what was known
+before, and then more is compared than had to be. It can be thrown away: nothing is deleted anywhere without it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wormdb.errors import CorruptionError, InvalidRequestError
+from wormdb.sync.index import IndexPart, Manifest, decode_manifest, decode_part, encode
+from wormdb.sync.paths import STATE_FOLDER
+from wormdb.system.types import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["KnownFile", "KnownPart", "LocalState"]
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (
+    path TEXT PRIMARY KEY, part TEXT NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL, sha256 BLOB NOT NULL,
+    synced TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS files_by_part ON files (part);
+CREATE TABLE IF NOT EXISTS parts (
+    part TEXT PRIMARY KEY, key TEXT NOT NULL, version TEXT NOT NULL, nonce TEXT NOT NULL, body BLOB NOT NULL,
+    is_applied INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS marks (path TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_FORMAT: Final = 1
+MARKS_MAX: Final = 2_000
+"""More marks than these become one for everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file with the content that both sides had when it was last synced."""
+
+    size: int
+    mtime: int
+    """In nanoseconds; 0 if it was written so shortly before that another write may have the same time."""
+    sha256: bytes
+    synced: str
+    """The identity of the entry that it was synced with."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPart:
+    """A part of the index as it was last read or written, and whether all of its files were taken over."""
+
+    key: str
+    version: Version
+    part: IndexPart
+    is_applied: bool
+
+
+class LocalState:
+    """The state of one folder. For one thread at a time; `Sync` has a lock for processes."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open it, or make an empty one. Raises CorruptionError."""
+        self.file = folder / STATE_FOLDER / "state.db"
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._database = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.executescript(_SCHEMA)
+            found = self._fact("format")
+        except sqlite3.DatabaseError as error:
+            raise CorruptionError(
+                f"the state of the sync, {self.file}",
+                reason=str(error),
+                fix="remove the file: what is known of both sides is then compared anew",
+            ) from error
+        if found is None:
+            self._set_fact("format", _FORMAT)
+        elif found != _FORMAT:
+            raise InvalidRequestError(f"the state of the sync, {self.file}", reason="a newer release wrote it")
+
+    def close(self) -> None:
+        """May be called twice."""
+        self._database.close()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Everything in the block is written at its end, or nothing."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    @property
+    def url(self) -> str | None:
+        """The bucket that the folder is synced with."""
+        found = self._fact("url")
+        return None if found is None else str(found)
+
+    @url.setter
+    def url(self, url: str) -> None:
+        self._set_fact("url", url)
+
+    @property
+    def client(self) -> str | None:
+        """What this folder calls itself in tombstones."""
+        found = self._fact("client")
+        return None if found is None else str(found)
+
+    @client.setter
+    def client(self, name: str) -> None:
+        self._set_fact("client", name)
+
+    @property
+    def manifest(self) -> tuple[Manifest, Version] | None:
+        """The manifest as it was last read or written."""
+        body, version = self._fact("manifest"), self._fact("manifest version")
+        if not isinstance(body, bytes) or version is None:
+            return None
+        return decode_manifest(body, "manifest"), Version(str(version))
+
+    def hold_manifest(self, manifest: Manifest, version: Version) -> None:
+        """Know another one."""
+        self._set_fact("manifest", encode(manifest))
+        self._set_fact("manifest version", version)
+
+    def forget_index(self) -> None:
+        """Read the manifest and its parts anew next time."""
+        self._database.execute("DELETE FROM facts WHERE name IN ('manifest', 'manifest version')")
+        self._database.execute("DELETE FROM parts")
+
+    def part(self, part: str) -> KnownPart | None:
+        """A part as it was last read or written."""
+        query = "SELECT key, version, body, is_applied FROM parts WHERE part = ?"
+        row = self._database.execute(query, (part,)).fetchone()
+        if row is None:
+            return None
+        return KnownPart(row[0], Version(row[1]), decode_part(row[2], part), bool(row[3]))
+
+    def applied(self) -> dict[str, str]:
+        """The nonce of every part all of whose files were taken over."""
+        return dict(self._database.execute("SELECT part, nonce FROM parts WHERE is_applied"))
+
+    def part_names(self) -> list[str]:
+        """All parts that are known."""
+        return [part for (part,) in self._database.execute("SELECT part FROM parts ORDER BY part")]
+
+    def hold_part(self, part: IndexPart, key: str, version: Version, *, is_applied: bool) -> None:
+        """Know another state of a part."""
+        row = (part.partition, key, version, part.nonce, encode(part), is_applied)
+        self._database.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def drop_part(self, part: str) -> None:
+        """A part is not in the manifest any more."""
+        self._database.execute("DELETE FROM parts WHERE part = ?", (part,))
+
+    def files(self, prefixes: Iterable[str] = ()) -> dict[str, KnownFile]:
+        """Files that are known, below some folders or all."""
+        columns = "SELECT path, size, mtime, sha256, synced FROM files"
+        chosen = tuple(prefixes)
+        if not chosen:
+            rows = self._database.execute(columns).fetchall()
+        else:
+            rows = []
+            for each in chosen:
+                found = self._database.execute(
+                    f"{columns} WHERE path = ? OR (path >= ? AND path < ?)",
+                    (each, f"{each}/", f"{each}0"),  # "0" is the character after "/"
+                )
+                rows += found.fetchall()
+        return {path: KnownFile(*row) for path, *row in rows}
+
+    def files_of_part(self, part: str) -> dict[str, KnownFile]:
+        """Files of one part."""
+        query = "SELECT path, size, mtime, sha256, synced FROM files WHERE part = ?"
+        return {path: KnownFile(*row) for path, *row in self._database.execute(query, (part,))}
+
+    def hold_files(self, files: Mapping[str, tuple[str, KnownFile]]) -> None:
+        """Know some files, each with its part."""
+        self._database.executemany(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (path, part, known.size, known.mtime, known.sha256, known.synced)
+                for path, (part, known) in files.items()
+            ),
+        )
+
+    def drop_files(self, paths: Iterable[str]) -> None:
+        """Some files are on neither side any more."""
+        self._database.executemany("DELETE FROM files WHERE path = ?", ((path,) for path in paths))
+
+    def mark(self, path: str) -> None:
+        """Say that a path changed, or is about to; "" is everything. Each mark has a generation of its own."""
+        with self.changing():
+            following = int(str(self._fact("generation") or 0)) + 1
+            self._set_fact("generation", following)
+            (count,) = self._database.execute("SELECT count(*) FROM marks").fetchone()
+            marked = "" if count >= MARKS_MAX else path
+            self._database.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (marked, following))
+
+    def marks(self) -> dict[str, int]:
+        """The marked paths and the generation of each."""
+        return dict(self._database.execute("SELECT path, generation FROM marks"))
+
+    def clear_marks(self, marks: Mapping[str, int]) -> None:
+        """Take marks away that were there when a push began; one that was made again since stays."""
+        self._database.executemany("DELETE FROM marks WHERE path = ? AND generation = ?", marks.items())
+
+    def _fact(self, name: str) -> object:
+        row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    def _set_fact(self, name: str, value: object) -> None:
+        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))

@@ -1,0 +1,358 @@
+"""A folder and a bucket that are kept equal: `Sync(folder, url)`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.errors import ClosedError, InvalidRequestError, NotFoundError, UnavailableError
+from wormdb.storage.meter import MeteredStore
+from wormdb.storage.open import open_store
+from wormdb.storage.pool import ThreadPool
+from wormdb.storage.retry import RetryingStore
+from wormdb.sync.folder import WorkFolder
+from wormdb.sync.index import iso_time
+from wormdb.sync.paths import DEPTHS, STATE_FOLDER, WHOLE, Scope, check_path, part_of
+from wormdb.sync.pull import Pull
+from wormdb.sync.push import PreparedPush, Push
+from wormdb.sync.remote import HeldManifest, RemoteIndex
+from wormdb.sync.report import FileTrouble, SyncReport, SyncRules
+from wormdb.sync.state import LocalState
+from wormdb.sync.upkeep import Upkeep
+from wormdb.system.clock import SystemChance, SystemClock, new_write_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+    from wormdb.sync.report import ConflictPolicy
+    from wormdb.sync.upkeep import IndexCheck
+    from wormdb.system.clock import Chance, Clock
+
+__all__ = ["Sync"]
+
+THREADS: Final = 32
+
+
+class Sync:
+    """Keeps a folder and a bucket equal, in parts and without a lock. Not for several threads at once.
+
+    What each side changed since the last time is told from what this folder remembers. A file that changed on both
+    sides is a conflict: by default the bucket's takes its place, and the local one gets another name beside it.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last four are for tests
+        self,
+        folder: str | os.PathLike[str],
+        url: str | None = None,
+        *,
+        conflicts: ConflictPolicy = "keep-both",
+        depths: Mapping[str, int] | None = None,
+        told: Callable[[str, int], None] = lambda _path, _bytes: None,
+        store: Store | None = None,
+        pool: Pool | None = None,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+    ) -> None:
+        """Open both sides. No requests. Without `url` the folder is synced with the bucket that it was synced with.
+
+        `depths` says how many folders a part of a new index takes, by the first of them; an index that exists keeps
+        its own. `told` hears each file that was sent or fetched, with its bytes. Raises InvalidRequestError.
+        """
+        self._clock, self._chance = clock or SystemClock(), chance or SystemChance()
+        if conflicts not in ("keep-both", "keep-remote", "keep-local"):
+            raise InvalidRequestError(
+                f"conflicts={conflicts!r}", reason="it must be keep-both, keep-remote or keep-local"
+            )
+        self._folder = WorkFolder(Path(folder), self._clock)
+        self._state = LocalState(self._folder.root)
+        self._policy: ConflictPolicy = conflicts
+        self._depths = dict(DEPTHS if depths is None else depths)
+        self._told = told
+        try:
+            bare = store or open_store(self._url(url), clock=self._clock, chance=self._chance)
+            self._remember_place(bare.name)
+        except BaseException:
+            self._state.close()
+            raise
+        self._meter = MeteredStore(bare, clock=self._clock)
+        self._pool = pool or ThreadPool(THREADS)
+        self._index = RemoteIndex(
+            RetryingStore(self._meter, clock=self._clock, chance=self._chance), self._pool, self._clock, self._chance
+        )
+        self._upkeep = Upkeep(
+            self._index, self._clock, holder=_holder(), hostname=socket.gethostname(), pid=os.getpid()
+        )
+        self._is_open = True
+
+    def _url(self, url: str | None) -> str:
+        found = url or self._state.url
+        if found is None:
+            raise InvalidRequestError(
+                f"folder {self._folder.root}", reason="it was not synced before", fix="give the URL of the bucket"
+            )
+        return found
+
+    def _remember_place(self, name: str) -> None:
+        known = self._state.url
+        if known is not None and known != name:
+            raise InvalidRequestError(
+                f"folder {self._folder.root}",
+                reason=f"it is synced with {known}, not with {name}",
+                fix=f"use another folder, or remove {STATE_FOLDER} to begin anew",
+            )
+        if known is None:
+            self._state.url = name
+        if self._state.client is None:
+            self._state.client = str(new_write_id(self._chance))[:16]
+
+    @property
+    def url(self) -> str:
+        """The bucket."""
+        return self._meter.name
+
+    @staticmethod
+    def capabilities() -> dict[str, bool]:
+        """What this client can do, in swamp's words. No requests."""
+        return {"scopedSync": True, "lazyHydration": True, "twoPhaseSync": True, "previewPush": True}
+
+    def push_changed(
+        self,
+        scope: Any = None,
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        marked: bool = False,
+        scan: bool = False,
+    ) -> SyncReport:
+        """Bring what changed here to the bucket. No requests if nothing did; else 1 PUT a file, a part, the manifest.
+
+        `scope` is a path, a model, or several. With `delete` the bucket becomes exactly like the folder: files that
+        only it has go. With `marked` only marked paths are looked at. With `scan` the bucket is listed first, for what
+        others wrote without the index. Conflicts are in the report, and nothing of them is changed.
+        Raises InvalidRequestError for an old index that is too large to be split by the way.
+        """
+        with self._running() as usage:
+            push = self._prepare(scope, delete=delete, dry_run=dry_run, marked=marked, scan=scan)
+            report = push.report
+            if dry_run:
+                report.deleted_there += sorted(push.deleted)
+            else:
+                report = self._commit(push, Scope.of(scope))
+            return usage(report)
+
+    def prepare_push(self, scope: Any = None, *, delete: bool = False, marked: bool = False) -> PreparedPush:
+        """The first half of a push: files are uploaded, and no reader sees them yet. Costs as `push_changed`."""
+        with self._running():
+            return self._prepare(scope, delete=delete, dry_run=False, marked=marked, scan=False)
+
+    def commit_push(self, push: PreparedPush) -> SyncReport:
+        """The second half: what was uploaded is listed, deletions are done. 1 PUT a part, 1 for the manifest."""
+        with self._running() as usage:
+            return usage(self._commit(push, WHOLE))
+
+    def pull_changed(
+        self, scope: Any = None, *, delete: bool = False, dry_run: bool = False, lazy: bool = False, scan: bool = False
+    ) -> SyncReport:
+        """Bring what changed in the bucket to this folder. 1 GET if nothing did; else 1 a part that did, and 1 a file.
+
+        Arguments as for `push_changed`; with `delete` files go that only this folder has. With `lazy` bodies of data
+        (`data/**/raw`) stay in the bucket until `hydrate` fetches one.
+        """
+        with self._running() as usage:
+            chosen = Scope.of(scope)
+            pull = Pull(self._index, self._folder, self._state, self._rules(is_lazy=lazy))
+            held = self._index.read_manifest()
+            if held is None:
+                old = self._index.read_old()
+                entries = self._index.discover() if old is None else old.entries
+                if not dry_run:
+                    return usage(pull.apply_entries(entries, chosen, self._depths))
+                held = self._index.new_manifest(self._depths)
+            if scan and not dry_run:
+                held = self._upkeep.scan(held, chosen)
+            return usage(pull.run(held, chosen, mirror=delete, is_dry=dry_run))
+
+    def sync(self, scope: Any = None, *, dry_run: bool = False, lazy: bool = False, scan: bool = False) -> SyncReport:
+        """Pull, then push. Costs what both cost."""
+        pulled = self.pull_changed(scope, dry_run=dry_run, lazy=lazy, scan=scan)
+        return pulled.join(self.push_changed(scope, dry_run=dry_run))
+
+    def mark_dirty(self, path: str | None = None) -> None:
+        """Say that a file or folder changed, or is about to; without a path that anything may have. No requests.
+
+        A path that leads out of the folder counts as everything. Marks are kept on disk; a push takes away only those
+        that were there when it began. Mark before a write and after it.
+        """
+        self._check_open()
+        try:
+            found = "" if path is None else check_path(path.removeprefix("./").rstrip("/"))
+        except InvalidRequestError:
+            found = ""
+        self._state.mark(found)
+
+    def hydrate(self, path: str) -> bool:
+        """Fetch one file that a lazy pull left in the bucket; False if the bucket does not have it. 2 GETs."""
+        with self._running():
+            check_path(path)
+            held = self._index.read_manifest()
+            if held is None:
+                return False
+            name = part_of(path, held.manifest.depths)
+            note = held.manifest.partitions.get(name)
+            part = None if note is None else self._index.read_part(name, note.key)
+            entry = None if part is None else part.files.get(path)
+            if entry is None:
+                return False
+            pull = Pull(self._index, self._folder, self._state, self._rules(is_lazy=False))
+            found = pull.hydrate(path, entry)
+            if isinstance(found, FileTrouble):
+                raise UnavailableError(f"file {path}", reason=found.reason)
+            if found is not None:
+                with self._state.changing():
+                    self._state.hold_files({path: (name, found)})
+            return found is not None
+
+    def migrate(self, *, shim: bool | None = None) -> HeldManifest:
+        """Make a manifest and parts of an old index, however large; and take in what old clients pushed since.
+
+        `shim` says whether the old form is kept for them: as it is by default.
+        """
+        with self._running():
+            held = self._index.read_manifest()
+            if held is None:
+                old = self._index.read_old()
+                if old is None:
+                    raise NotFoundError(f"an old index in {self.url}", reason="there is none", fix="push something")
+                held = self._upkeep.split(old, self._depths, is_asked=True, keeps_shim=shim is not False)
+            held = self._upkeep.take_in_old(held)
+            return self._upkeep.drop_shim(held) if shim is False else held
+
+    def compact(self) -> IndexCheck:
+        """Remove what the index does not need any more. 1 LIST, 2 GETs and 1 HEAD for each part."""
+        with self._running():
+            held = self._index.read_manifest()
+            return self._upkeep.compact(held or self._index.new_manifest(self._depths))
+
+    def check(self, *, repair: bool = False) -> IndexCheck:
+        """Examine the index: parts that are not listed, paths that lead elsewhere. 1 LIST, 1 GET a part."""
+        with self._running():
+            held = self._index.read_manifest()
+            return self._upkeep.check(held or self._index.new_manifest(self._depths), repair=repair)
+
+    def close(self) -> None:
+        """Give back what is open. May be called twice."""
+        if self._is_open:
+            self._is_open = False
+            self._state.close()
+            self._pool.close()
+            self._meter.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _prepare(self, scope: Any, *, delete: bool, dry_run: bool, marked: bool, scan: bool) -> PreparedPush:
+        marks = self._state.marks()
+        chosen = _narrowed(Scope.of(scope), marks) if marked else Scope.of(scope)
+        push = Push(self._index, self._folder, self._state, self._rules())
+        if chosen is None:
+            return PreparedPush(self._index.new_manifest(self._depths), {})
+        held = self._open_index(is_dry=dry_run)
+        if scan and not dry_run:
+            held = self._upkeep.scan(held, chosen)
+            with self._state.changing():
+                self._state.forget_index()
+        prepared = push.prepare(held, chosen, mirror=delete, is_dry=dry_run)
+        prepared.marks = {path: number for path, number in marks.items() if chosen.holds(path) or chosen.is_whole}
+        return prepared
+
+    def _commit(self, push: PreparedPush, scope: Scope) -> SyncReport:
+        work = Push(self._index, self._folder, self._state, self._rules())
+        report = work.commit(push)
+        if scope.is_whole and report.count:
+            known = self._state.manifest
+            if known is not None and known[0].shim is not None:
+                held = self._upkeep.take_in_old(HeldManifest(*known))
+                self._upkeep.write_shim(held)
+        return report
+
+    def _open_index(self, *, is_dry: bool) -> HeldManifest:
+        """The manifest as it is known here, or else read, or made. No requests if it is known."""
+        known = self._state.manifest
+        if known is not None:
+            return HeldManifest(*known)
+        found = self._index.read_manifest()
+        if found is not None:
+            return found
+        old = self._index.read_old()
+        if old is None:
+            entries = self._index.discover()
+            held = self._index.new_manifest(self._depths)
+            return self._index.publish(entries, held) if entries and not is_dry else held
+        if is_dry:
+            return self._index.new_manifest(self._depths)
+        return self._upkeep.split(old, self._depths, is_asked=False, keeps_shim=True)
+
+    def _rules(self, *, is_lazy: bool = False) -> SyncRules:
+        moment = iso_time(self._clock.now_ms())[:19].replace(":", "").replace("-", "") + "Z"
+        return SyncRules(self._state.client or "", self._policy, moment, self._told, is_lazy)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ClosedError("sync", reason="it was closed", fix="make a new one")
+
+    @contextmanager
+    def _running(self) -> Iterator[Callable[[SyncReport], SyncReport]]:
+        """While one process works on a folder, others wait; what the block returns is told its requests."""
+        self._check_open()
+        mark = self._meter.mark()
+
+        def usage(report: SyncReport) -> SyncReport:
+            report.requests = self._meter.since(mark).requests
+            return report
+
+        with _alone(self._state.file.with_name("lock")):
+            yield usage
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Hold a lock of this machine; raises UnavailableError if another process has it."""
+    import fcntl
+
+    with file.open("w") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UnavailableError(
+                f"folder {file.parents[1]}", reason="another process syncs it now", fix="wait until it is done"
+            ) from None
+        yield
+
+
+def _narrowed(scope: Scope, marks: Mapping[str, int]) -> Scope | None:
+    """What is marked of a scope; None if nothing is."""
+    if "" in marks:
+        return scope
+    paths = tuple(path for path in marks if scope.holds(path))
+    within = tuple(each for each in scope.prefixes if any(each.startswith(f"{path}/") for path in marks))
+    return Scope.of((*paths, *within)) if paths or within else None
+
+
+def _holder() -> str:
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError):
+        return socket.gethostname()
