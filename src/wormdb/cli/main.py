@@ -1,6 +1,6 @@
 """The command `worm`: parse, call, and turn errors into one line and an exit code.
 
-Exit codes: 0 done, 1 failed, 2 the command line or its input is wrong, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 the command line or its input is wrong, 3 files changed on both sides, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -41,10 +41,13 @@ VERBS = {
     "layout": "Move oplog, snapshots and trash of readable files to other places.",
     "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
     "node": "Run and show the services that look after a database.",
+    "pull": "Bring what changed in a bucket of files to a folder.",
+    "push": "Bring what changed in a folder of files to a bucket.",
     "rollback": "Bring a document back to what one of its changes left, also if it is deleted now.",
     "schema": "Show, compare and change the definitions of a database, or infer them from data.",
     "snapshot": "Take, list and restore snapshots of documents.",
     "status": "Show how far each collection is behind its log.",
+    "sync": "Keep a folder of files and a bucket equal: pull, then push.",
     "table": "Show, query, sum up, export and rebuild collections.",
     "trash": "List, restore and purge deleted documents of models with softDelete.",
     "verify": "Check everything that is stored, and repair what can be made again.",

@@ -65,7 +65,7 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
         return self.sha256 or f"{self.size}@{self.last_modified}"
 
 
-class IndexPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class IndexPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One part of the index: all files below some folders."""
 
     version: Annotated[int, Meta(le=VERSION)] = VERSION
@@ -95,7 +95,7 @@ class Shim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     written_at: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Names the parts. `seq` counts its states."""
 
     version: Annotated[int, Meta(le=VERSION)] = VERSION

@@ -51,7 +51,7 @@ MODEL_FOLDERS: Final = ("data", "outputs", "definitions-evaluated")
 
 _TOP: Final = "_top"
 _INTERNAL_FILES: Final = frozenset({MONOLITH, ".push-queue.json", LOCK, ".datastore-sync-state.json"})
-_INTERNAL_FOLDERS: Final = (INDEX_FOLDER, OLD_PARTS, "_control/", STATE_FOLDER)
+_INTERNAL_FOLDERS: Final = (INDEX_FOLDER, OLD_PARTS, "_control/", STATE_FOLDER, ".worm.tmp/")
 _INTERNAL_NAMES: Final = frozenset({".lock", ".namespace.json", "_catalog.db"})
 _TEMPORARY: Final = re.compile(r"\..*\.tmp")
 

@@ -87,6 +87,8 @@ class Pull:
             if scope.touches(name, depths) and applied.get(name) != note.nonce
         }
         parts = self._index.read_parts(wanted)
+        if not is_dry:
+            manifest = self._list(parts, manifest)
         for name, part in parts.items():
             self._apply(name, part, scope, report, manifest)
         for name in self._state.part_names():
@@ -98,6 +100,15 @@ class Pull:
             with self._state.changing():
                 self._state.hold_manifest(manifest.manifest, manifest.version)
         return report
+
+    def _list(self, parts: Mapping[str, HeldPart], manifest: HeldManifest) -> HeldManifest:
+        """Tell the manifest of parts that are newer than it says: the client that wrote one did not come to that.
+
+        Without this its next pull would find nothing to do, and no other client would ever look. 1 PUT if there is one.
+        """
+        listed = manifest.manifest.partitions
+        notes = {name: part.note() for name, part in parts.items() if part.part.seq > listed[name].seq}
+        return self._index.update_manifest(manifest, lambda found: with_notes(found, notes)) if notes else manifest
 
     def apply_entries(self, entries: Mapping[str, FileEntry], scope: Scope, depths: Mapping[str, int]) -> SyncReport:
         """Take over files of an index without parts, which is read and not changed."""

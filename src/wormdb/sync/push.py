@@ -15,7 +15,7 @@ from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownErro
 from wormdb.storage.readback import Landed, Lost, NothingThere, put_classified
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.sync.index import FileEntry, iso_time
-from wormdb.sync.paths import Scope, part_of
+from wormdb.sync.paths import STATE_FOLDER, Scope, part_of
 from wormdb.sync.remote import PIECE_BYTES, HeldPart, with_notes
 from wormdb.sync.report import FileTrouble, SyncReport
 from wormdb.sync.state import KnownFile
@@ -101,7 +101,7 @@ class Push:
             raise InvalidRequestError(
                 f"folder {self._folder.root}",
                 reason=f"it is empty, although {len(gone):,} files of it were synced",
-                fix="add --delete if they are to be deleted in the bucket, or pull them again after worm sync forget",
+                fix=f"push with delete if they are to go there too; to fetch them again remove {STATE_FOLDER} and pull",
             )
         push.deleted |= gone
         if mirror:
@@ -157,18 +157,19 @@ class Push:
 
     def _hold_parts(self, push: PreparedPush, paths: list[str]) -> None:
         """Have every part that is about to change: as it is known here, or read."""
+        depths = push.manifest.manifest.depths
+        wanted = {part_of(path, depths) for path in paths} - push.parts.keys()
+        known = {name: part for name in wanted if (part := self._state.part(name)) is not None}
+        push.parts |= {name: HeldPart(part.part, part.key, part.version) for name, part in known.items()}
+        others = wanted - known.keys()
+        if not others.issubset(push.manifest.manifest.partitions) and push.manifest.version is not None:
+            # A part that begins must know whether there was one of its name.
+            push.manifest = self._index.read_manifest() or push.manifest
         manifest = push.manifest.manifest
-        wanted = {part_of(path, manifest.depths) for path in paths} - push.parts.keys()
-        missing = {}
-        for name in wanted:
-            known = self._state.part(name)
-            if known is not None:
-                push.parts[name] = HeldPart(known.part, known.key, known.version)
-            elif name in manifest.partitions:
-                missing[name] = manifest.partitions[name]
-            else:
-                push.parts[name] = self._index.part_for(name, manifest)
-        push.parts |= self._index.read_parts(missing)
+        push.parts |= {name: self._index.part_for(name, manifest) for name in others - manifest.partitions.keys()}
+        push.parts |= self._index.read_parts(
+            {name: manifest.partitions[name] for name in others if name in manifest.partitions}
+        )
 
     def _entry(self, path: str, push: PreparedPush) -> FileEntry | None:
         part = push.parts[part_of(path, push.manifest.manifest.depths)]

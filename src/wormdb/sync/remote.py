@@ -154,11 +154,20 @@ class RemoteIndex:
                 )
             except (ConflictError, OutcomeUnknownError):
                 self._pause(losses)
-                held = self.read_part(name, held.key) or self.empty_part(name, held.key)
+                held = self.read_part(name, held.key) or self._renewed(held)
                 continue
             self._hear(landed.time)
             return HeldPart(part, held.key, landed.version)
         raise self._busy(held.key)
+
+    def _renewed(self, held: HeldPart) -> HeldPart:
+        """A part whose object is not there: it was not written yet, or was removed; then it has another one. 1 GET."""
+        if held.version is None:
+            return held
+        name, found = held.part.partition, self.read_manifest()
+        manifest = (found or self.new_manifest()).manifest
+        note = manifest.partitions.get(name)
+        return (self.read_part(name, note.key) if note is not None else None) or self.part_for(name, manifest)
 
     def update_manifest(self, held: HeldManifest, change: Callable[[Manifest], Manifest | None]) -> HeldManifest:
         """Apply changes to the manifest, as often as others are faster. Costs and raises as `update_part`."""

@@ -153,9 +153,8 @@ class Upkeep:
 
     def drop_shim(self, held: HeldManifest) -> HeldManifest:
         """Keep the old form no longer: old clients see an empty bucket then. 1 PUT, 1 DELETE."""
-        if held.manifest.shim is None:
-            return held
-        held = self._index.update_manifest(held, lambda one: msgspec.structs.replace(one, shim=None))
+        if held.manifest.shim is not None:
+            held = self._index.update_manifest(held, lambda one: msgspec.structs.replace(one, shim=None))
         self._index.store.delete(MONOLITH)
         return held
 
