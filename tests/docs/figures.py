@@ -27,6 +27,7 @@ from wormdb.query.planner.cache import PLANS_MAX
 from wormdb.settings import Settings
 from wormdb.storage.folder.directories import LOCK_SECONDS_MAX, TICK_MS
 from wormdb.storage.folder.time import PATIENCE_MS, SETTLING_MS
+from wormdb.sync.push import PUT_BYTES_MAX
 
 __all__ = ["BOUND", "FREE"]
 
@@ -257,6 +258,8 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("one for about {}, and", (mib(TASK_BYTES),)),
         ("up to {} blocks lie one over another", (limits.BULK_LAYERS_MAX,)),
     ],
+    "docs/how-to/sync.md": [("Files up to {} are written", (mib(PUT_BYTES_MAX),))],
+    "docs/design/0027-sync-of-files.md": [("Files above {} are uploaded", (mib(PUT_BYTES_MAX),))],
     "docs/how-to/verify.md": [("the root that it knows for up to {}", (_ROOT,))],
     "docs/reference/api.md": [
         ("Up to {:,} records of at most {} cost", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),

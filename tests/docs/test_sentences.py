@@ -83,7 +83,6 @@ SCHEMA = "docs/reference/schema.md"
 RESERVED = "docs/design/0025-reserved.md"
 OBJECTS = "docs/format/objects.md"
 ABSENT = [
-    Absent("docs/coming-from-s3worm.md", "| `worm push`, `pull` | not yet |", no_command("push", "pull")),
     Absent(
         SCHEMA, "Which side wins in push and pull of S3WORM; kept, and used by nothing here.", unread("source_of_truth")
     ),

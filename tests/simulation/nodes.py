@@ -14,7 +14,6 @@ from tests.simulation.remembered import remembered_blocks
 from tests.simulation.scheduler import Process, ProcessClock
 from tests.simulation.store import COLLECTION, Bucket, SimStore
 from wormdb.api.database import Database
-from wormdb.engine import ledger
 from wormdb.engine.blocks import listing
 from wormdb.engine.forward import build as index_build
 from wormdb.engine.history import fold
@@ -59,7 +58,7 @@ def tiny_objects(*, step_entries: int = 2) -> Iterator[None]:
     builder = partial(index_build.Builder, chunk_entries=step_entries)
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(index_shelf, "NodeLimits", limits))
-        stack.enter_context(mock.patch.object(ledger, "Builder", builder))
+        stack.enter_context(mock.patch.object(index_build, "Builder", builder))
         stack.enter_context(mock.patch.object(listing, "LIST_INLINE_BYTES_MAX", 900))
         stack.enter_context(mock.patch.object(listing, "LIST_PAGE_BLOCKS", 2))
         stack.enter_context(mock.patch.object(succession, "RETIRED_INLINE_MAX", 12))
