@@ -79,7 +79,7 @@ FILES = (
 
 MUTANTS = [
     # --- commit ---
-    Mutant("engine/commit/commit.py", "if refused and not fresh:", "if False:", COMMIT),
+    Mutant("engine/commit/commit.py", "if not fresh:", "if False:", COMMIT),
     Mutant(
         "engine/commit/commit.py",
         "isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)",

@@ -139,8 +139,10 @@ def no_write_id() -> AbstractContextManager[object]:
 
 
 def timeout_as_failure() -> AbstractContextManager[object]:
-    told = "failure = OutcomeUnknownError(what, reason=str(error), fix=fix, key=key, commit_id=str(commit_id))"
-    return rewritten(Committer, (told, "failure = UnavailableError(what)"))
+    told = (
+        "failure = OutcomeUnknownError(what, reason=str(error), fix=RESOLVE_FIRST, key=key, commit_id=str(commit_id))"
+    )
+    return rewritten(Committer, (told, "UnavailableError(what)"))
 
 
 def timeout_as_success() -> AbstractContextManager[object]:
@@ -195,22 +197,24 @@ def old_entry_as_news() -> AbstractContextManager[object]:
 
 def commit_from_stale_view() -> AbstractContextManager[object]:
     """After a lost race the same changes are sent to the next slot, unchecked."""
-    checked = "accepted, events, refused = self._check(waiting)"
-    return rewritten(Committer, (checked, f"if not losses: {checked}"))
+    checked = "checked = self._checked(waiting, arrived)"
+    moved = "msgspec.structs.replace(checked[0].entry, number=self._head.number + 1, previous=self._head.hash)"
+    body = "encode_entry(entry, collection=self._collection), self._head.time"
+    again = f"if losses: entry = {moved}; checked = (_Try(entry, {body}), checked[1])\n        else: {checked}"
+    return rewritten(Committer, (checked, again), msgspec=msgspec)
 
 
 def refused_from_stale_view() -> AbstractContextManager[object]:
-    return rewritten(Committer, ("if refused and not fresh:", "if False:"))
+    return rewritten(Committer, ("if not fresh:", "if False:"))
 
 
 def absent_slot_as_no() -> AbstractContextManager[object]:
-    absent = "if record is None:\n        return Fate."
-    return rewritten(Resolver, (f"{absent}UNKNOWN", f"{absent}NOT_COMMITTED"))
+    return rewritten(Resolver, ("if not has_ended or (", "if ("))
 
 
 def root_before_slot() -> AbstractContextManager[object]:
-    slot, root = "record, _ = self.log.read(commit.slot)", "state = self.register.read()"
-    return rewritten(Resolver, (f"{root}\n", "\n"), (slot, f"{root}\n    {slot}"))
+    first, root = "record: LogRecord | None = None", "state = self.register.read()"
+    return rewritten(Resolver, (f"{root}\n", "\n"), (first, f"{root}\n    {first}"))
 
 
 def unique_outside_batch() -> AbstractContextManager[object]:

@@ -15,6 +15,7 @@ from tests.simulation.scheduler import Process, ProcessClock
 from tests.simulation.store import COLLECTION, Bucket, SimStore
 from wormdb.api.database import Database
 from wormdb.engine.blocks import listing
+from wormdb.engine.commit.turns import TurnLook, WriterTurns
 from wormdb.engine.forward import build as index_build
 from wormdb.engine.history import fold
 from wormdb.engine.index import shelf as index_shelf
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from wormdb.settings import Settings
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["Node", "World", "tiny_objects"]
+__all__ = ["Node", "World", "reckless_turns", "tiny_objects"]
 
 OF_THE_ENGINE = (IndexBuilding, IndexReady, IndexFailed, JobOpened, JobAttached, JobAborted)
 """Events that no client sends: the engine commits them, on its own or for a batch that was noted before."""
@@ -65,6 +66,34 @@ def tiny_objects(*, step_entries: int = 2) -> Iterator[None]:
         stack.enter_context(mock.patch.object(fold, "LOADS_KEPT", LOADS_KEPT))
         stack.enter_context(mock.patch.object(jobs, "JOBS_REMEMBERED", JOBS_REMEMBERED))
         stack.enter_context(remembered_blocks())
+        yield
+
+
+class _RecklessTurns(WriterTurns):
+    """Turns by chance: any writer may gather, offer, wait or write at any time, and every answer must be right."""
+
+    def _is_so(self, probability: float) -> bool:
+        return self._chance.fraction() < probability
+
+    def next_look(self) -> TurnLook | None:
+        return super().next_look() if self._is_so(0.3) else None
+
+    @property
+    def gathers(self) -> bool:
+        return self._is_so(0.7)
+
+    @property
+    def is_gathered(self) -> bool:
+        return self._is_so(0.5)
+
+    def next_offer_look(self) -> float | None:
+        return self._chance.fraction() * 0.05 if self._is_so(0.8) else None
+
+
+@contextmanager
+def reckless_turns() -> Iterator[None]:
+    """Ledgers made inside take no turns, so that what is offered is taken, forgotten and written again all the time."""
+    with mock.patch.object(ledger, "WriterTurns", _RecklessTurns):
         yield
 
 

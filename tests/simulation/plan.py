@@ -7,7 +7,8 @@ that write while others bring the log forward and build indexes (`busy`), and ma
 (`readers`). One kind of run (`clocks`) is on a folder,
 whose time is told by processes with clocks that are set by days, ahead and back. In `silent` runs, which no seed
 chooses by itself, a lost request is never answered, so that only deadlines end calls. No seed chooses `readers` either,
-but in many runs some threads only read.
+but in many runs some threads only read; nor `offers`, in which writers take no turns, and offer and take batches by
+chance.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["FOCUSES", "HOUR_MS", "Plan"]
 
 HOUR_MS = 3_600_000.0
 DAY_MS = 24 * HOUR_MS
-FOCUSES = ("late", "dawn", "crowd", "busy", "clocks", "silent", "readers")
+FOCUSES = ("late", "dawn", "crowd", "busy", "clocks", "silent", "readers", "offers")
 SHARES = {"late": 0.1, "dawn": 0.25, "crowd": 0.35, "busy": 0.45, "clocks": 0.6}
 """Below which draw a run is aimed at what."""
 TINY_STAGE_BYTES = 360
@@ -66,6 +67,10 @@ class Plan:
     read_seconds: float = READ_SECONDS
     steps: int = 6
     """Calls of each client."""
+    is_reckless: bool = False
+    """Whether writers take no turns, and offer and take batches by chance."""
+    moment_ms: float = 300.0
+    """How long a client does nothing between two calls at most, mostly."""
     stage_bytes: int = STAGE_BYTES
     block_bytes: int = BLOCK_BYTES_TARGET
     readers: int = 0
@@ -133,6 +138,10 @@ class Plan:
             weather = replace(plan.weather, refused=min(plan.weather.refused, 0.03))
             plan = replace(plan, weather=weather, is_long=False, commit_seconds=2, bursts=False)
             return replace(plan, nodes=2, threads=3, steps=10, readers=5)
+        if focus == "offers":
+            plan = replace(plan, is_reckless=True, moment_ms=20.0, is_long=chance.fraction() < 0.3)
+            plan = replace(plan, distance=one_of(1, 5), commit_seconds=one_of(0.5, 2, 30), has_keeper=True)
+            return replace(plan, nodes=3, threads=2, steps=10)
         if focus == "busy":
             plan = replace(plan, weather=Weather(late=0.01, twice=0.03, slow=0.03), commit_seconds=30, is_long=False)
             return replace(plan, nodes=2, threads=4, steps=8, distance=1, crashes=False, bursts=False)

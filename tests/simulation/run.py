@@ -23,7 +23,7 @@ from unittest import mock
 from tests.simulation.client import Client
 from tests.simulation.collecting import clean_up, short_lives
 from tests.simulation.history import audit
-from tests.simulation.nodes import World, tiny_objects
+from tests.simulation.nodes import World, reckless_turns, tiny_objects
 from tests.simulation.plan import FOCUSES, HOUR_MS, Plan
 from tests.simulation.projections import check_root, check_succession
 from tests.simulation.rebuild import check_rebuilt
@@ -34,6 +34,7 @@ from tests.simulation.times import check_times
 from tests.simulation.watcher import WATCHERS, Watcher
 from tests.simulation.workloads import WORKLOADS
 from wormdb.engine.commit import readers
+from wormdb.engine.commit.operations import CommitId
 from wormdb.engine.commit.resolve import Fate as CommitFate
 from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.settings import LOG_RETENTION_MS_MIN
@@ -145,7 +146,8 @@ class _Run:
     def play(self) -> None:
         forget_conditions()
         probes = mock.patch.object(readers, "PROBES_MAX", self._plan.probes)
-        with tiny_objects(), probes, short_lives() if self._collects else nullcontext():
+        turns = reckless_turns() if self._plan.is_reckless else nullcontext()
+        with tiny_objects(), probes, turns, short_lives() if self._collects else nullcontext():
             with cooperative_locks(self.world.scheduler):
                 self.world.scheduler.spawn("director", self._direct)
                 self.world.scheduler.run()
@@ -272,7 +274,7 @@ class _Run:
         """How long a client does nothing: a moment, mostly; in a long run sometimes most of an hour, or until dawn."""
         world = self.world
         if not self._plan.is_long or world.likely(0.65):
-            return world.between(0, 300)
+            return world.between(0, self._plan.moment_ms)
         if world.likely(self._plan.dawn):
             return self._until_dawn_ms()
         return world.between(1_000, 90_000) if world.likely(0.4) else world.between(60_000, HOUR_MS)
@@ -323,6 +325,7 @@ class _Run:
 
     def _resolve(self, node: Node, call: Call, *, settle: bool) -> None:
         assert call.commit_id is not None
+        commit = CommitId.parse(call.commit_id)
         try:
             fate = node.collection.resolve(call.commit_id, settle=settle)
         except UnavailableError:
@@ -333,12 +336,13 @@ class _Run:
             raise
         self.world.bucket.note(f"call {call.number} is {fate}")
         if fate is CommitFate.UNKNOWN:
-            if settle and int(call.commit_id.partition("-")[0]) > self.world.bucket.trimmed:
+            if settle and commit.slot > self.world.bucket.trimmed:
                 raise Violation(f"{call.label}: settled, and still unknown")
             if not settle:
                 self.world.unknown.append(call)
             return
-        call.slot = int(call.commit_id.partition("-")[0])
+        slots = range(commit.slot, commit.slot + commit.more + 1)
+        call.slot = next((slot for slot in slots if self.world.bucket.holds(slot, commit.batch)), commit.slot)
         self.world.history.resolved(call, committed=fate is CommitFate.COMMITTED)
 
     def _hurt(self, node: Node) -> None:

@@ -27,7 +27,7 @@ from wormdb.storage.folder.time import PATIENCE_MS, RECORD_MS, Reckoning
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import OCTETS, ListPage, Probe, PutResult, Store, StoredObject
 from wormdb.system.deadline import current
-from wormdb.system.types import StoreTime
+from wormdb.system.types import LogNumber, StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -187,6 +187,14 @@ class Bucket:
     def replay(self) -> Replay:
         """The model of the log that was really written. Raises Violation."""
         return Replay(self.entries, COLLECTION, lambda name: self.blocks[PATHS.block(name)])
+
+    def holds(self, number: int, batch: str) -> bool:
+        """Whether the entry that was first created in a slot has a batch."""
+        if number not in self.entries:
+            return False
+        name = PATHS.entry(LogNumber(number))
+        entry = decode_entry(self.entries[number], name=name, number=number, collection=COLLECTION)
+        return any(one.id == batch for one in entry.batches)
 
     def note(self, what: str, who: str | None = None) -> None:
         """Add a line to the trace."""

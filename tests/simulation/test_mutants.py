@@ -7,6 +7,7 @@ from itertools import chain
 import pytest
 
 from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants_offers import OFFER_MUTANTS
 from tests.simulation.mutants_projection import PROJECTION_MUTANTS
 from tests.simulation.run import SimulationFailed, run_seed
 
@@ -23,7 +24,7 @@ def finding(mutant: Mutant, seed: int) -> BaseException | None:
     return None
 
 
-ALL = [*MUTANTS, *PROJECTION_MUTANTS]
+ALL = [*MUTANTS, *PROJECTION_MUTANTS, *OFFER_MUTANTS]
 
 
 @pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
@@ -37,4 +38,4 @@ def test_the_mistake_is_found(mutant: Mutant) -> None:
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len({mutant.name for mutant in ALL}) == len(ALL) >= 50
+    assert len({mutant.name for mutant in ALL}) == len(ALL) >= 60

@@ -334,7 +334,8 @@ class Access(Generic[T]):
         known = self.ledger.known()
         events = self.writer.first_events(known)
         final = self.writer.final(operations, self.writer.in_force(known), by)
-        return self._commit(final, (*events, *also), by, Guards.of(self.writer.guard(final, events), guard))
+        guards = Guards.of(self.writer.guard(final, events), guard)
+        return self._commit(final, (*events, *also), by, guards, is_steady=guard is None)
 
     def commit_event(self, event: Event, by: Author, guard: Guard | None = None) -> CommitResult:
         """Commit one event, while `guard` accepts the state it will follow. 1 PUT without competing writers."""
@@ -372,7 +373,13 @@ class Access(Generic[T]):
         )
 
     def _commit(
-        self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: Author, guard: Guard
+        self,
+        operations: tuple[Operation, ...],
+        events: tuple[Event, ...],
+        by: Author,
+        guard: Guard,
+        *,
+        is_steady: bool = False,
     ) -> CommitResult:
         pending = Pending(
             id=self.ledger.batch_id(),
@@ -382,6 +389,7 @@ class Access(Generic[T]):
             meta=by.meta,
             guard=guard,
             body=self.writer.definition,
+            is_steady=is_steady,
         )
         if operations and events:
             self.home.publish()

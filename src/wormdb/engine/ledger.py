@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from wormdb.engine.blocks.cache import ColumnCache
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.commit.commit import CommitId, CommitResult, Committer
+from wormdb.engine.commit.commit import CommitResult, Committer
 from wormdb.engine.commit.head import Head
-from wormdb.engine.commit.operations import Pending
+from wormdb.engine.commit.offers import Offers
+from wormdb.engine.commit.operations import CommitId, Pending
 from wormdb.engine.commit.readers import GroupRead
 from wormdb.engine.commit.turns import GroupCommit, WriterTurns
 from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Advance, Background, ForwardMode, Keeper, TailLimits
@@ -141,8 +142,8 @@ class Ledger:
         self._past = Shelf(store, pool, paths.history)
         self._writer = runtime.writer
         self._load = _Loader(store, pool, paths, self.trees, self.shelf)
-        pace = WriterTurns(clock, chance)
-        self._head = Head(self._log, self._register, runtime.misc, self._load, pace.told)
+        pace, offers = WriterTurns(clock, chance), Offers(self._log)
+        self._head = Head(self._log, self._register, runtime.misc, self._load, (pace.told, offers.told))
         self._readers = GroupRead(self._head, clock)
         self._advance = Advance(
             self._head, self._register, self._forwarder, interval_ms=runtime.limits.interval_ms, clock=clock
@@ -155,6 +156,7 @@ class Ledger:
             clock=clock,
             chance=chance,
             pace=pace,
+            offers=offers,
             settle_attached=self._advance.run,
         )
         self._group = GroupCommit(self._committer.commit, clock, self._committer.fate_of, self._committer.withdraw)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import PATHS, Asking, HookStore, Rig, contents, doc, ident, insert, remove, save
-from wormdb.engine.commit.commit import CommitId, CommitResult
-from wormdb.engine.commit.operations import ReadVersion, Save
+from wormdb.engine.commit.commit import CommitResult
+from wormdb.engine.commit.operations import CommitId, ReadVersion, Save
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import (
     AlreadyExistsError,

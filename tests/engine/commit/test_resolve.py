@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, entry_at, ident, insert, save
-from wormdb.engine.commit.commit import CommitId
+from wormdb.engine.commit.operations import CommitId
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import LoggedChange

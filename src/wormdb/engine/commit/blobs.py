@@ -164,7 +164,7 @@ class Blobs:
         if not keys:
             return pending
         self.require(keys)
-        return replace(pending, guard=Guards.of(pending.guard, _BlobGuard(self, keys)))
+        return replace(pending, guard=Guards.of(pending.guard, _BlobGuard(self, keys)), is_steady=False)
 
     def require(self, keys: AbstractSet[BlobKey]) -> None:
         """Raise NotFoundError if one of the blobs is not there. 1 HEAD for each that this process does not know."""

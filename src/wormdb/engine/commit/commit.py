@@ -9,16 +9,16 @@ batches move on.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from wormdb.engine.commit.head import is_recent
+from wormdb.engine.commit.offers import OFFER_BYTES_MAX, Offer
+from wormdb.engine.commit.operations import CommitId
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.log.entries import LogRecord
 from wormdb.errors import (
-    InvalidRequestError,
     LimitExceededError,
     OutcomeUnknownError,
     SnapshotTooOldError,
@@ -26,6 +26,7 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.entry import Entry, LoggedBatch, encode_entry, entry_hash
+from wormdb.format.event import Nothing
 from wormdb.settings import MISC_LEAD_MS_MAX
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
@@ -34,9 +35,10 @@ from wormdb.system.deadline import pause, within
 from wormdb.system.types import LogNumber, Misc, WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from wormdb.engine.commit.head import Head
+    from wormdb.engine.commit.offers import Offers
     from wormdb.engine.commit.operations import Pending
     from wormdb.engine.commit.turns import WriterTurns
     from wormdb.engine.log.clock import MiscClock
@@ -48,36 +50,14 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.types import StoreTime
 
-__all__ = ["CommitId", "CommitResult", "Committer", "Outcome"]
+__all__ = ["CommitResult", "Committer", "Outcome"]
 
 log = logging.getLogger(__name__)
 
 BACKOFF_SECONDS_MIN = 0.005
 BACKOFF_SECONDS_MAX = 1.0
 CONTENT_TYPE = "application/zstd"
-_COMMIT_ID = re.compile(r"([1-9][0-9]{0,18})-([0-9a-f]{32})-([0-9a-f]{32})")
-
-
-@dataclass(frozen=True, slots=True)
-class CommitId:
-    """Names one try to commit one batch: the slot aimed at, the entry's write id, the batch's own."""
-
-    slot: LogNumber
-    write_id: WriteId
-    batch: str
-
-    def __str__(self) -> str:
-        return f"{self.slot}-{self.write_id}-{self.batch}"
-
-    @classmethod
-    def parse(cls, text: str) -> CommitId:
-        """From its text; raises InvalidRequestError."""
-        parts = _COMMIT_ID.fullmatch(str(text))
-        if parts is None:
-            raise InvalidRequestError(
-                f"commit id {text!r}", reason="it is not of the form slot-writeid-batch", fix="take it from the error"
-            )
-        return cls(LogNumber(int(parts[1])), WriteId(parts[2]), parts[3])
+RESOLVE_FIRST = "call resolve(commit_id) before retrying: the batch may be in the log, or may still land"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +113,13 @@ class Committer:
         clock: Clock,
         chance: Chance,
         pace: WriterTurns,
+        offers: Offers,
         settle_attached: Callable[[], object],
     ) -> None:
         """Nothing is read or written yet.
 
-        `pace` hears of each entry from the head; `settle_attached` brings into the root what a job attached.
+        `pace` and `offers` hear of each entry from the head; `settle_attached` brings into the root what a job
+        attached.
         """
         self._log = log
         self._store = log.store
@@ -150,6 +132,7 @@ class Committer:
         self._chance = chance
         self._settle_attached = settle_attached
         self._pace = pace
+        self._offers = offers
         self._in_flight: _Try | None = None
         self._outcomes: dict[str, Outcome] = {}
         """Of the batches of the commit that is under way, or of the last one."""
@@ -169,16 +152,16 @@ class Committer:
         """
         with self._fates:
             outcomes: dict[str, Outcome] = {}
-            self._outcomes, self._in_flight = outcomes, None
+            self._outcomes, self._in_flight, self._offers.own = outcomes, None, None
         try:
             self._settle_anew(batches, outcomes, deadline)
         except LimitExceededError as error:
-            if not outcomes:
+            if not outcomes and self._offers.own is None:
                 raise
-            outcomes |= {pending.id: error for pending in batches if pending.id not in outcomes}
+            outcomes |= {one.id: self._ended(one, error) for one in batches if one.id not in outcomes}
         except WormError as error:
-            # Raised while nothing was on its way; what has an outcome by then keeps it.
-            outcomes |= {pending.id: error for pending in batches if pending.id not in outcomes}
+            # Raised while nothing was on its way to a slot; what has an outcome by then keeps it.
+            outcomes |= {one.id: self._ended(one, error) for one in batches if one.id not in outcomes}
         with self._fates:
             self._withdrawn.difference_update(outcomes)
         return [outcomes[pending.id] for pending in batches]
@@ -190,6 +173,11 @@ class Committer:
         """
         if pending.id in self._outcomes:
             return self._outcomes[pending.id]
+        offer = self._offers.own
+        if offer is not None and pending.id in offer.taken:
+            return _committed(offer.taken[pending.id], pending.id)
+        if offer is not None and pending.id in offer.open:
+            return str(_offered(offer, pending.id))
         attempt = self._in_flight
         if attempt is None or all(batch.id != pending.id for batch in attempt.entry.batches):
             return None
@@ -233,24 +221,22 @@ class Committer:
         """Fill in the outcome of every batch that waits; raises what kept those without one from being tried."""
         fresh, losses, arrived = False, 0, self._clock.monotonic()
         while waiting := self._wanted(waiting, outcomes):
-            fresh |= self._catch_up()
-            fresh |= self._await_turn(deadline)
-            self._check_clock()
-            with self._head.lock:
-                if not self._is_settled():
-                    continue  # another thread opens it again, or more was attached
-                accepted, events, refused = self._check(waiting)
-                attempt = self._try(accepted, events, arrived)
-            if refused and not fresh:
-                # A refusal must come from a state that is not older than the call: others
-                # may have made room meanwhile.
-                self._head.refresh()
+            fresh |= self._await_moment(waiting, deadline)
+            checked = self._checked(waiting, arrived)
+            if checked is None:
+                continue  # another thread opens it again or found what was offered, or more was attached
+            attempt, refused = checked
+            if refused and not self._may_refuse(refused, deadline, fresh=fresh):
                 fresh = True
                 continue
             outcomes |= refused
             waiting = [pending for pending in waiting if pending.id not in refused]
             if attempt is None:
                 break
+            if self._may_offer(waiting) and len(attempt.body) <= OFFER_BYTES_MAX:
+                self._offer(attempt, deadline)
+                fresh = True
+                continue
             self._pace.leave_gap(attempt.number)
             if not self._begin(attempt):
                 continue
@@ -259,23 +245,61 @@ class Committer:
             except WormError as error:
                 self._end({pending.id: self._failed(error, attempt, pending) for pending in waiting})
                 break
-            self._end({batch.id: _committed(attempt, batch) for batch in accepted} if landed else {})
-            if landed:
-                fresh = True
-                continue
-            losses += 1
-            if self._clock.monotonic() >= deadline:
-                outcomes |= dict.fromkeys((pending.id for pending in waiting), self._too_late(losses))
+            told = attempt.entry.batches if landed else ()
+            self._end({batch.id: _committed(attempt.entry, batch.id) for batch in told})
+            fresh |= landed
+            losses += not landed
+            if not landed and self._clock.monotonic() >= deadline:
+                outcomes |= {one.id: self._ended(one, self._too_late(losses)) for one in waiting}
                 break
-            if losses % 2 == 0:
+            if not landed and losses % 2 == 0:
                 # The winner's entry is known from its answer; a writer that loses again is further behind.
                 self._pace.pause_after_loss(losses)
                 self._head.refresh()
                 fresh = True
 
+    def _await_moment(self, waiting: Sequence[Pending], deadline: float) -> bool:
+        """Wait until something can be done for batches, and know a state to check them against; whether it is fresh."""
+        fresh = self._catch_up()
+        self._offers.follow(self._head)
+        if self._are_open(one.id for one in waiting) and self._pace.next_offer_look() is not None:
+            self._await_taken(deadline)
+            fresh = True
+        elif not self._may_offer(waiting):
+            fresh |= self._await_turn(deadline)
+            self._gather()
+        self._check_clock()
+        return fresh
+
+    def _may_refuse(self, refused: Iterable[str], deadline: float, *, fresh: bool) -> bool:
+        """Whether a refusal is final; if not, do what it takes to find out.
+
+        It must come from a state that is not older than the call: others may have made room meanwhile. And it must
+        be of a batch that no other writer can take.
+        """
+        if not fresh:
+            self._head.refresh()
+        elif self._are_open(refused):
+            self._end_offer(deadline)
+        else:
+            return True
+        return False
+
+    def _checked(self, waiting: Sequence[Pending], arrived: float) -> tuple[_Try | None, dict[str, Outcome]] | None:
+        """An entry of the batches that can be written, and the outcomes of those that will not be; None: not now."""
+        with self._head.lock:
+            is_known = self._offers.is_settled(self._head.number, (one.id for one in waiting))
+            if not is_known or not self._is_settled():
+                return None
+            accepted, events, refused = self._check(waiting)
+            return self._try(accepted, events, arrived), refused
+
     def _wanted(self, waiting: list[Pending], outcomes: dict[str, Outcome]) -> list[Pending]:
         """The batches without an outcome; those that were withdrawn get one, for which no caller waits."""
         with self._fates:
+            if (offer := self._offers.own) is not None:
+                found = {one.id for one in waiting if one.id in offer.taken}
+                outcomes |= {one: _committed(offer.taken[one], one) for one in found - outcomes.keys()}
             if gone := [one.id for one in waiting if one.id in self._withdrawn and one.id not in outcomes]:
                 what, reason = f"commit to {self._collection}", "its time was over; nothing was written"
                 outcomes |= dict.fromkeys(gone, UnavailableError(what, reason=reason))
@@ -330,6 +354,80 @@ class Committer:
             self._pace.looked(self._clock.monotonic() - start, look.width, ended=ended)
         return ended
 
+    # --- batches that other writers take along ---
+
+    def _may_offer(self, waiting: Sequence[Pending]) -> bool:
+        """Whether another writer would take these batches; one that was offered in vain is not offered again."""
+        offer = self._offers.own
+        is_new = offer is None or offer.ids.isdisjoint(pending.id for pending in waiting)
+        return is_new and self._pace.is_gathered and all(pending.is_offerable for pending in waiting)
+
+    def _are_open(self, batches: Iterable[str]) -> bool:
+        """Whether one of these batches was offered, and may still be taken."""
+        return self._offers.own is not None and not self._offers.own.open.isdisjoint(batches)
+
+    def _offer(self, attempt: _Try, deadline: float) -> None:
+        """Offer an entry instead of writing it, and wait until it is taken, or does not seem to be.
+
+        1 PUT, and about 1 GET for each request that the other writer needs.
+        """
+        with self._fates:
+            if any(batch.id in self._withdrawn for batch in attempt.entry.batches):
+                return
+            self._offers.own = Offer(attempt.entry)
+        start = self._clock.monotonic()
+        self._offers.put(attempt.entry, attempt.body)
+        self._pace.offered(self._clock.monotonic() - start)
+        self._await_taken(deadline)
+
+    def _await_taken(self, deadline: float) -> None:
+        """Follow the log until what was offered is taken, has ended, or no entries come any more. 1 GET a look."""
+        offer = self._offers.own
+        while offer is not None and offer.open and (start := self._clock.monotonic()) < deadline:
+            wait = self._pace.next_offer_look()
+            if wait is None:
+                return
+            if wait:
+                pause(self._clock, wait)
+                start = self._clock.monotonic()
+            ended = self._head.look(1)
+            self._pace.looked(self._clock.monotonic() - start, 1, ended=ended)
+            self._offers.follow(self._head)
+        if offer is not None and offer.taken:
+            self._pace.taken()
+
+    def _end_offer(self, deadline: float) -> None:
+        """Have what was offered taken from now on by no writer: an empty event comes before. 1 PUT, as `_place`."""
+        assert self._offers.own is not None
+        with self._head.lock:
+            if not self._is_settled():
+                return
+            event = Nothing(write_id=WriteId(self._offers.own.entry.write_id))
+            attempt = self._try((), (event,), self._clock.monotonic())
+        assert attempt is not None
+        self._place(attempt, deadline)
+
+    def _gather(self) -> None:
+        """Learn of what others offer, if they may; costs as `Offers.gather`."""
+        if self._pace.gathers:
+            self._pace.gathered(self._offers.gather(self._head.number, self._pace.name))
+
+    def _ended(self, pending: Pending, error: WormError) -> Outcome:
+        """The outcome of a batch that was not written here: unknown, if another writer may take it or did."""
+        offer = self._offers.own
+        if offer is not None and pending.id in offer.taken:
+            return _committed(offer.taken[pending.id], pending.id)
+        if offer is None or pending.id not in offer.open:
+            return error
+        failure = OutcomeUnknownError(
+            f"commit to {self._collection}",
+            reason=f"it was offered to other writers: {error}",
+            fix=RESOLVE_FIRST,
+            commit_id=str(_offered(offer, pending.id)),
+        )
+        failure.__cause__ = error
+        return failure
+
     def _is_settled(self) -> bool:
         return self._head.caught_up and not self._head.has_attached
 
@@ -351,6 +449,8 @@ class Committer:
                 outcome = self._judge(Group(self._head, self._collection), pending)
             if not isinstance(outcome, LoggedBatch):
                 refused[pending.id] = outcome
+        if accepted and self._pace.gathers and not any(group.events.values()):
+            accepted += self._offers.take(group, accepted, self._head)
         return accepted, [event for events in group.events.values() for event in events], refused
 
     def _judge(self, group: Group, pending: Pending) -> LoggedBatch | Outcome:
@@ -369,11 +469,12 @@ class Committer:
         return LoggedBatch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
 
     def _try(self, batches: Sequence[LoggedBatch], events: Sequence[Event], arrived: float) -> _Try | None:
-        if not batches:
+        if not batches and not events:
             return None
+        mark = self._pace.mark(arrived, may_gather=not events and self._store.is_served)
         entry = Entry(
             number=self._head.number + 1,
-            write_id=new_write_id(self._chance, self._pace.mark(arrived)),
+            write_id=new_write_id(self._chance, mark),
             misc=self._misc.next(),
             node=self._misc.node,
             previous=self._head.hash,
@@ -441,7 +542,7 @@ class Committer:
             fix="retry later, or commit larger batches less often",
         )
 
-    def _failed(self, error: WormError, attempt: _Try, pending: Pending) -> WormError:
+    def _failed(self, error: WormError, attempt: _Try, pending: Pending) -> Outcome:
         what, key = f"commit to {self._collection}", self._paths.entry(attempt.number)
         failure: WormError
         if all(batch.id != pending.id for batch in attempt.entry.batches):
@@ -454,12 +555,11 @@ class Committer:
             with within(None):  # however long the state is held: what is told here must be true
                 self._head.forget()
             commit_id = attempt.commit_id(pending.id)
-            fix = "call resolve(commit_id) before retrying: the batch may be in the log, or may still land"
-            failure = OutcomeUnknownError(what, reason=str(error), fix=fix, key=key, commit_id=str(commit_id))
+            failure = OutcomeUnknownError(what, reason=str(error), fix=RESOLVE_FIRST, key=key, commit_id=str(commit_id))
             log.warning("%s: outcome of entry %d is unknown: %s", self._collection, attempt.number, error)
         if failure is not error:
             failure.__cause__ = error
-        return failure
+        return self._ended(pending, failure)
 
     def _pause(self, tries: int) -> None:
         """Full jitter: anywhere between nothing and a bound that doubles."""
@@ -467,5 +567,12 @@ class Committer:
         pause(self._clock, self._chance.fraction() * bound)
 
 
-def _committed(attempt: _Try, batch: LoggedBatch) -> CommitResult:
-    return CommitResult(attempt.number, Misc(attempt.entry.misc), batch.changes, str(attempt.commit_id(batch.id)))
+def _committed(entry: Entry, batch: str) -> CommitResult:
+    (changes,) = (one.changes for one in entry.batches if one.id == batch)
+    number = LogNumber(entry.number)
+    return CommitResult(number, Misc(entry.misc), changes, str(CommitId(number, WriteId(entry.write_id), batch)))
+
+
+def _offered(offer: Offer, batch: str) -> CommitId:
+    entry = offer.entry
+    return CommitId(LogNumber(entry.number), WriteId(entry.write_id), batch, offer.through - entry.number)

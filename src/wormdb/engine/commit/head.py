@@ -96,11 +96,16 @@ class Head:
     """The newest known state. Thread-safe; a caller that needs two facts of one state holds `lock`."""
 
     def __init__(
-        self, log: Log, register: Register, misc: MiscClock, load: BaseLoader, on_news: Callable[[Entry], object]
+        self,
+        log: Log,
+        register: Register,
+        misc: MiscClock,
+        load: BaseLoader,
+        on_news: Sequence[Callable[[Entry], object]],
     ) -> None:
         """Knows nothing yet; `load` makes bases, without requests until they are used.
 
-        `on_news` is told each entry as it becomes known, in order; with `lock` held.
+        Each of `on_news` is told each entry as it becomes known, in order; with `lock` held.
         """
         self.lock = TimedLock(f"state of {log.collection}", is_reentrant=True)
         self._log = log
@@ -152,6 +157,17 @@ class Head:
     def hash(self) -> bytes:
         """Of the entry there."""
         return self._last.hash
+
+    @property
+    def register(self) -> Register:
+        """The root of the collection."""
+        return self._register
+
+    def hash_at(self, number: LogNumber) -> bytes | None:
+        """Of the entry at a number, if every entry after it is in the tail that is known; None otherwise."""
+        with self.lock:
+            point = self._points.get(number)
+            return None if point is None else point.hash
 
     def view(self) -> View:
         """The state known now, as a value that does not move. No requests."""
@@ -374,7 +390,8 @@ class Head:
         self._points[record.number] = self._last
         self._tail_bytes += record.bytes
         self.opened, self.caught_up = whole
-        self._on_news(entry)
+        for tell in self._on_news:
+            tell(entry)
 
     def _follow(self, number: LogNumber, known: StoreTime | None, tail: TailRound) -> LogNumber | None:
         """Take in what comes after `number`, known at `known`; how far it goes, or None if the view was too old."""

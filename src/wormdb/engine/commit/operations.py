@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from wormdb.engine.state.view import StoredVersion
-from wormdb.errors import ConflictError
+from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.blob import may_refer
 from wormdb.format.event import JobAttached, SchemaChanged
-from wormdb.system.types import LogNumber
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from wormdb.engine.state.upgrade import Upgrades
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from wormdb.format.event import Event
 
 __all__ = [
+    "CommitId",
     "Guard",
     "Guards",
     "IdentifiedOperation",
@@ -194,6 +196,18 @@ class Pending:
     guard: Guard | None = field(default=None, compare=False)
     body: bytes = b""
     """The model that its documents were made for, as JSON: if that was mapped since, they are. Empty: the newest."""
+    is_steady: bool = False
+    """Whether its guard asks for nothing but the definition, and documents that the batch itself changes."""
+
+    @property
+    def is_offerable(self) -> bool:
+        """Whether it stays as good as it is while no event comes, and no other batch changes its documents.
+
+        The next number of a collection is not: each batch that has one changes it.
+        """
+        is_free = self.guard is None or self.is_steady
+        is_made = not any(isinstance(each, InsertNext) for each in self.operations)
+        return is_free and is_made and bool(self.operations) and not self.events
 
     @property
     def is_plain(self) -> bool:
@@ -228,3 +242,33 @@ def _bytes_about(operation: Operation) -> int:
     loaded = operation.loaded
     # What goes to the trash is there twice: as it was, and as it lies there.
     return 0 if loaded is None else 200 + 2 * len(loaded.held.document or b"")
+
+
+# --- What a batch on its way is called by those that ask for it later.
+
+_COMMIT_ID = re.compile(r"([1-9][0-9]{0,18})(?:\+([1-9][0-9]?))?-([0-9a-f]{32})-([0-9a-f]{32})")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitId:
+    """Names one try to commit one batch: the slot aimed at, the entry's write id, the batch's own."""
+
+    slot: LogNumber
+    write_id: WriteId
+    batch: str
+    more: int = 0
+    """In how many slots behind the first the batch may be too, because it was offered to other writers."""
+
+    def __str__(self) -> str:
+        more = f"+{self.more}" if self.more else ""
+        return f"{self.slot}{more}-{self.write_id}-{self.batch}"
+
+    @classmethod
+    def parse(cls, text: str) -> CommitId:
+        """From its text; raises InvalidRequestError."""
+        parts = _COMMIT_ID.fullmatch(str(text))
+        if parts is None:
+            raise InvalidRequestError(
+                f"commit id {text!r}", reason="it is not of the form slot-writeid-batch", fix="take it from the error"
+            )
+        return cls(LogNumber(int(parts[1])), WriteId(parts[3]), parts[4], int(parts[2] or 0))

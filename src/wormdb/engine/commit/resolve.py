@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from wormdb.engine.commit.commit import CommitId, CommitResult
+from wormdb.engine.commit.commit import CommitResult
+from wormdb.engine.commit.operations import CommitId
 from wormdb.engine.log.entries import BEFORE_FIRST
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import Entry, encode_entry
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.entries import Log, LogRecord
     from wormdb.engine.log.root import Register
     from wormdb.system.clock import Chance
+    from wormdb.system.types import WriteId
 
 __all__ = ["Fate", "Resolver", "commit_for_sure", "landed", "opening"]
 
@@ -53,40 +55,49 @@ class Resolver:
     def resolve(self, commit: CommitId, *, settle: bool = False) -> Fate:
         """What became of `commit`. 2 GETs; with `settle` up to 4 more and 1 PUT.
 
+        One that was offered to other writers may be in several slots, which costs 1 GET more for each.
         An empty slot stays UNKNOWN, because the write may still land there, until it is settled: an
         empty entry is committed there, after which it cannot. A slot that was trimmed is UNKNOWN for good.
         """
-        record, _ = self.log.read(commit.slot)
-        if record is None and settle:
-            record = self._settle(commit)
+        record: LogRecord | None = None
+        has_landed = has_ended = False
+        slots = range(commit.slot, commit.slot + commit.more + 1)
+        for slot in map(LogNumber, slots):
+            record, _ = self.log.read(slot)
+            if record is None and settle:
+                record = self._settle(slot, commit.write_id)
+            if record is None:
+                break
+            has_landed = any(batch.id == commit.batch for batch in record.entry.batches)
+            # What was offered ends with an event.
+            has_ended = has_landed or slot == slots[-1] or bool(record.entry.events)
+            if has_ended:
+                break
         state = self.register.read()
-        if state.root is not None and state.root.trimmed >= commit.slot:
+        if not has_ended or (state.root is not None and state.root.trimmed >= commit.slot):
             return Fate.UNKNOWN
-        if record is None:
-            return Fate.UNKNOWN
-        landed = any(batch.id == commit.batch for batch in record.entry.batches)
-        return Fate.COMMITTED if landed else Fate.NOT_COMMITTED
+        return Fate.COMMITTED if has_landed else Fate.NOT_COMMITTED
 
-    def _settle(self, commit: CommitId) -> LogRecord | None:
-        """Fill the slot with nothing, or find what fills it; None if it must stay open."""
-        previous = self._hash_before(commit.slot)
+    def _settle(self, slot: LogNumber, write_id: WriteId) -> LogRecord | None:
+        """Fill a slot with nothing, or find what fills it; None if it must stay open."""
+        previous = self._hash_before(slot)
         if previous is None:
             return None
         entry = Entry(
-            number=commit.slot,
+            number=slot,
             write_id=new_write_id(self.chance),
             misc=self.misc.next(),
             node=self.misc.node,
             previous=previous,
-            events=(Nothing(write_id=commit.write_id),),
+            events=(Nothing(write_id=write_id),),
         )
         body = encode_entry(entry, collection=self.log.collection)
-        key = self.log.paths.entry(commit.slot)
+        key = self.log.paths.entry(slot)
         outcome = put_classified(self.log.store, key, body, IfAbsent(), content_type="application/zstd")
         if isinstance(outcome, Landed | Lost):
-            record, _ = self.log.read(commit.slot)
+            record, _ = self.log.read(slot)
             return record
-        raise UnavailableError(f"log slot {commit.slot} of {self.log.collection}", reason=str(outcome.cause), key=key)
+        raise UnavailableError(f"log slot {slot} of {self.log.collection}", reason=str(outcome.cause), key=key)
 
     def _hash_before(self, slot: LogNumber) -> bytes | None:
         """The hash of the entry before `slot`; None if it was trimmed and the root does not know it either."""

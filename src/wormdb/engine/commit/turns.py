@@ -8,6 +8,10 @@ when it is first is overtaken after a while, and left out the second time. A wri
 look between two turns; and now and then, and after each such writer, the door is open: the queue waits for those
 outside.
 
+Many writers need more than turns: then one of them gathers what the others offer, see `wormdb.engine.commit.offers`.
+It says so in its entries, and is the only one in the queue. The others offer as long as its entries come; when they
+stay away, the first of them that does not wait any more writes an entry itself, and gathers from then on.
+
 A writer that is alone does not wait. It cannot know of a writer that never wins, and leaves a gap now and then.
 All waits are multiples of what a request takes here, so they are short where requests are. Nothing here is needed for
 safety: whatever a queue says, a slot goes to one writer.
@@ -48,6 +52,12 @@ DOOR_CYCLES = 3
 """Every DOOR_EVERY entries the queue pauses for DOOR_CYCLES cycles, so that newcomers can enter."""
 TURN_COMMITS = 4
 """How many commits one after the other a process makes in its turn, if it has them: the others read them at once."""
+GATHERS = 0x80
+"""The byte behind the mark of a writer that takes what others offer. It is back at once, and in no turn."""
+GATHER_EMPTY_MAX = 4
+"""A writer gathers no more after so many looks for offers that found none."""
+OFFER_BEATS = (3.0, 6.0)
+"""How long an entry of the writer that gathers is waited for, in what it takes to gather and write one."""
 STREAK_FIRST = 4
 STREAK_MAX = 64
 """Commits in a row after which a process that knows of no other writer leaves a gap: 4, then 8, … at most this many."""
@@ -92,6 +102,11 @@ class WriterTurns:
         self._door = False
         self._writer, self._turn = "", 1
         """The writer of the last entry, and how many it wrote in a row."""
+        self._gatherer = ""
+        """The writer of the last entry, if it gathers."""
+        self._empty = 0
+        """How many looks for offers in a row found none."""
+        self._patience = 0.0
         self._others: float | None = None
         """When an entry of another writer was heard of."""
         self._seen = self._looked = 0.0
@@ -100,13 +115,20 @@ class WriterTurns:
         self._streak = 0
         self._gap_after = STREAK_FIRST
 
-    def mark(self, arrived: float) -> str:
+    @property
+    def name(self) -> str:
+        """How all write ids of this writer begin."""
+        return self._mark
+
+    def mark(self, arrived: float, *, may_gather: bool = False) -> str:
         """How the write id of the next entry begins; `arrived` is when its first batch came.
 
         A writer that comes back right after its last commit is expected to do so again.
         """
         left = 0
         if self._has_rivals():
+            if may_gather and self._empty < GATHER_EMPTY_MAX and arrived - self._last_time <= self._put.seconds:
+                return f"{self._mark}{GATHERS:02x}"
             if self._held and self._queue[0] == self._mark:
                 left = self._held
             elif arrived - self._last_time <= self._put.seconds:
@@ -125,7 +147,12 @@ class WriterTurns:
         if writer != self._mark:
             if age_ms > 1000 * RIVALS_SECONDS:
                 return
-            self._streak, self._gap_after, self._others = 0, STREAK_FIRST, now
+            self._streak, self._gap_after, self._others, self._empty = 0, STREAK_FIRST, now, 0
+        self._gatherer = writer if left == GATHERS else ""
+        if self._gatherer:
+            self._queue, self._late, self._held, self._seen = (writer,), frozenset(), 0, now
+            self._writer, self._turn, self._door = writer, 1, (number + 1) % DOOR_EVERY == 0
+            return
         queue = self._queue if now - self._seen <= RIVALS_SECONDS else ()
         place = queue.index(writer) if writer in queue else -1
         # A writer that is overtaken for the first time keeps its place.
@@ -186,6 +213,43 @@ class WriterTurns:
         known = now - max(self._seen, self._looked)
         return TurnLook(0.0, 1) if known > (cycle if is_member else look) else None
 
+    @property
+    def gathers(self) -> bool:
+        """Whether others may have offered something to this writer."""
+        return self._gatherer == self._mark
+
+    def gathered(self, found: int) -> None:
+        """So many offers were new."""
+        self._empty = 0 if found else self._empty + 1
+        if found:
+            self._others = self._clock.monotonic()
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether another writer is about to write the next entry, and takes what is offered to it."""
+        rest = self._clock.monotonic() - self._seen
+        return bool(self._gatherer) and not self.gathers and rest < OFFER_BEATS[0] * self._beat()
+
+    def offered(self, seconds: float) -> None:
+        """Something was offered, by one request that took `seconds`."""
+        self._put.add(seconds)
+        low, high = OFFER_BEATS
+        self._patience = self._beat() * (low + (high - low) * self._chance.fraction())
+
+    def next_offer_look(self) -> float | None:
+        """After how many seconds to look whether an offer was taken; None if it is not waited for any more."""
+        rest = self._clock.monotonic() - self._seen
+        is_gathered = bool(self._gatherer) and not self.gathers and rest < self._patience
+        return max(0.0, self._beat() - rest) if is_gathered else None
+
+    def taken(self) -> None:
+        """What was offered is in the log."""
+        self._last_time = self._clock.monotonic()
+
+    def _beat(self) -> float:
+        """What it takes to find what others offer, and to write it."""
+        return 2 * (self._look.seconds or self._put.seconds) + self._put.seconds
+
     def _has_rivals(self) -> bool:
         return self._others is not None and self._clock.monotonic() - self._others <= RIVALS_SECONDS
 
@@ -202,7 +266,7 @@ class WriterTurns:
         if self._last_won is None or number != self._last_won + 1 or self._streak < self._gap_after:
             return
         now = self._clock.monotonic()
-        if self._has_rivals() and self._is_shared():
+        if self.gathers or (self._has_rivals() and self._is_shared()):
             return
         self._streak, self._gap_after = 0, min(self._gap_after * 2, STREAK_MAX)
         low, high = GAP_REQUESTS

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
+    from wormdb.format.entry import LoggedBatch
     from wormdb.format.event import Event
     from wormdb.format.kinds import Document
     from wormdb.schema.model import Model
@@ -113,13 +114,35 @@ class Group:
         claims = batch.claims(definition.indexes)
         self._definition, self._jobs = definition, jobs
         self.events[pending.id] = events
-        self._accepted, self._is_alone = True, pending.is_alone
+        self._is_alone = pending.is_alone
+        self._accept(batch, claims, changes)
+        return changes
+
+    def add_checked(self, logged: LoggedBatch, number: LogNumber) -> None:
+        """Accept a batch that another writer checked against the state at `number`, if that is as good as this one.
+
+        It is if none of its documents changed since, and its unique values are free. There must have been no events
+        since. Raises ConflictError, UniqueViolationError; costs looking up unique values.
+        """
+        keys = [id_key(change.id) for change in logged.changes]
+        self._check_apart(keys)
+        newer = (self._view.overlay.get(key, self._view.number) for key in keys)
+        if self._is_alone or any(held is not None and held.rev > number for held in newer):
+            raise ConflictError(f"entry {self.number} of {self._collection}", reason="a document changed meanwhile")
+        batch = _BatchCheck(self, self._definition.number)
+        for key, change in zip(keys, logged.changes, strict=True):
+            batch.note(key, change)
+        self._accept(batch, batch.claims(self._definition.indexes), logged.changes)
+
+    def _accept(
+        self, batch: _BatchCheck, claims: dict[tuple[Index, bytes], bytes | None], changes: tuple[LoggedChange, ...]
+    ) -> None:
+        self._accepted = True
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
         self._changed.update(batch.changed)
         self._overlay.hold(batch.changed)
         self.claims.update(claims)
         self._numbered = max(self._numbered, batch.numbered)
-        return changes
 
     def _begun_at(self, pending: Pending) -> int:
         """From which entry on the documents of a batch have to be mapped."""
@@ -234,10 +257,14 @@ class _BatchCheck:
             return []
         if before is None:
             check_counted(operation.id, self._group.model)
-        self._first.setdefault(key, change.before)
-        self.numbered = max(self.numbered, sequence_of(operation.id))
-        self.changed[key] = StoredVersion(operation.id, self._group.number, change.seq, change.after, change.trash)
+        self.note(key, change)
         return [change]
+
+    def note(self, key: bytes, change: LoggedChange) -> None:
+        """Have a change, which is right."""
+        self._first.setdefault(key, change.before)
+        self.numbered = max(self.numbered, sequence_of(change.id))
+        self.changed[key] = StoredVersion(change.id, self._group.number, change.seq, change.after, change.trash)
 
     def _change(self, operation: IdentifiedOperation, before: StoredVersion | None) -> LoggedChange | None:
         """What an operation does to what is there; None if nothing."""

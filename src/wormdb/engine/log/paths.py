@@ -47,6 +47,7 @@ _SIZES: Final = (
     ("files", "", ROOT_BYTES_MAX),
     ("adopt", "", ROOT_BYTES_MAX),
     ("committed/", "", ENTRY_BYTES_MAX),
+    ("offers/", "", ENTRY_BYTES_MAX),
     ("data/", ".retired", ROOT_BYTES_MAX),
     ("data/", ".map", 2 * SIDECAR_BYTES_MAX),
     ("history/", ".map", 2 * SIDECAR_BYTES_MAX),
@@ -85,6 +86,15 @@ class EnginePaths:
     def entries(self) -> str:
         """The folder of the log."""
         return f"{self.folder}committed/"
+
+    @property
+    def offers(self) -> str:
+        """The folder of entries that are not in the log, and that another writer may take into it."""
+        return f"{self.folder}offers/"
+
+    def offer(self, number: LogNumber, write_id: str) -> str:
+        """An offer, by the slot that it was made for: so a listing from one on shows those that are near."""
+        return f"{self.offers}{number:0{NUMBER_DIGITS}d}-{write_id}"
 
     def block(self, name: str) -> str:
         """A block; its sidecar is beside it."""

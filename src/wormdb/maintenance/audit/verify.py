@@ -38,13 +38,13 @@ def find_unreferenced(site: StoredCollection, root: Root, report: AuditReport) -
     """Report what is in the folder and is named neither by the root, nor by its list of what was retired.
 
     1 LIST for each 1,000 objects, 1 GET for each page of a list and each node above the leaves; all names in memory.
-    What a writer is about to name is among them. Blobs are not: documents name them.
+    What a writer is about to name is among them. Blobs are not, because documents name them; nor what writers offer.
     """
     paths = site.paths
     named = set(named_objects(site, root)) | {paths.root, paths.files, paths.gc_probe}
     for page in site.store.list(paths.folder):
         for found in page.objects:
-            if found.key not in named and not found.key.startswith((paths.entries, paths.blobs)):
+            if found.key not in named and not found.key.startswith((paths.entries, paths.blobs, paths.offers)):
                 report.add("unreferenced", found.key, "no root names it")
 
 

@@ -234,8 +234,9 @@ class _CollectionRound:
             self._spared = (known.jobs.spared_from(),)
             self._check_unattached(known.tail)
         (since,) = self._spared
-        # Jobs write no nodes of indexes.
-        return since is None or info.modified < since or info.key.startswith(self.site.paths.indexes)
+        # Jobs write no nodes of indexes, and make no offers.
+        paths = self.site.paths
+        return since is None or info.modified < since or info.key.startswith((paths.indexes, paths.offers))
 
     def _check_unattached(self, tail: Sequence[Entry]) -> None:
         """Raise ConflictError if an entry attached something after the tail was read. A GET or a few.
@@ -249,7 +250,7 @@ class _CollectionRound:
     def _listed(self, after: str, last: str) -> Iterator[ObjectInfo]:
         """The objects that may go, and entries of the log up to `last`. 1 LIST a page, none for later entries."""
         paths = self.site.paths
-        folders = (paths.data, paths.history, paths.indexes)
+        folders = (paths.data, paths.history, paths.indexes, paths.offers)
         beyond = paths.entries.removesuffix("/") + "0"  # the first name that sorts after all entries
         while True:
             for page in self.site.store.list(paths.folder, after=after or None):
@@ -302,6 +303,8 @@ def _kind(site: StoredCollection, key: str) -> VictimKind:
         return "entry"
     if key.startswith(paths.indexes):
         return "node"
+    if key.startswith(paths.offers):
+        return "other"
     if not key.endswith((".parquet", ".map")):
         return "list"
     return "history" if key.startswith(paths.history) else "block"
