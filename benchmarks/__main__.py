@@ -16,6 +16,7 @@ SUITES = (
     "scans",
     "loads",
     "queries",
+    "embedded",
     "files",
     "tables",
     "peers",

@@ -92,6 +92,7 @@ def compare(  # noqa: PLR0913 - the two sides, their names and the bar belong to
     at_least: float | None = None,
     rounds: int = ROUNDS,
     by: Callable[[list[float]], float] = min,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Row:
     """Run both in alternating rounds (one more to warm up) and compare the best, or what `by` makes of the rounds."""
     ours(), theirs()
@@ -100,7 +101,7 @@ def compare(  # noqa: PLR0913 - the two sides, their names and the bar belong to
         for number in range(rounds):
             sides = (0, 1) if number % 2 == 0 else (1, 0)
             for side in sides:
-                taken[side].append(take((ours, theirs)[side]))
+                taken[side].append(take((ours, theirs)[side], clock))
     return Row(what, reference, count, by(taken[0]), by(taken[1]), at_most, at_least)
 
 
@@ -115,14 +116,14 @@ def still() -> Iterator[None]:
         gc.unfreeze()
 
 
-def take(function: Callable[[], object]) -> float:
-    """The seconds that one call takes."""
+def take(function: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """The seconds that one call takes, by that clock."""
     gc.collect()
     gc.disable()
     try:
-        start = time.perf_counter()
+        start = clock()
         function()
-        return time.perf_counter() - start
+        return clock() - start
     finally:
         gc.enable()
 

@@ -180,7 +180,6 @@ class CachedStore(WrappedStore):
 
     def probe(self, key: str) -> Probe:
         """The object or None, from the store, because its time is wanted; what is found is kept. 1 GET."""
-        self._lifetime.check()
         changes = self._changes
         probe = self._inner.probe(key)
         if probe.found is not None and self._immutable(key):

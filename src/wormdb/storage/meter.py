@@ -320,14 +320,11 @@ class MeteredStore(WrappedStore):
             self._inner.delete_many(keys)
 
     def _timed(self, kind: RequestKind, key: str, count: int = 1) -> _OpenRequest:
+        """A request, as a block from its beginning to its end."""
         self._lifetime.check()
-        return _OpenRequest(self, kind, key, count)
-
-    def begin(self) -> tuple[int, float]:
-        """Note that a request is on its way: its number here, and when it began."""
-        number, now = next(self._number), self._clock.monotonic()
-        self._waiting[number] = now
-        return number, now
+        call = _OpenRequest(self, kind, key, count, next(self._number), self._clock.monotonic())
+        self._waiting[call.number] = call.begun
+        return call
 
     def end(self, call: _OpenRequest, error: BaseException | None) -> None:
         """Note how a request ended; one that was refused before anything was sent does not count."""
@@ -385,12 +382,14 @@ class _OpenRequest:
 
     __slots__ = ("begun", "bytes_down", "bytes_up", "count", "key", "kind", "number", "store")
 
-    def __init__(self, store: MeteredStore, kind: RequestKind, key: str, count: int) -> None:
+    def __init__(
+        self, store: MeteredStore, kind: RequestKind, key: str, count: int, number: int, begun: float
+    ) -> None:
         self.store, self.kind, self.key, self.count = store, kind, key, count
+        self.number, self.begun = number, begun
         self.bytes_up = self.bytes_down = 0
 
     def __enter__(self) -> Self:
-        self.number, self.begun = self.store.begin()
         return self
 
     def __exit__(

@@ -174,13 +174,8 @@ class RetryingStore(WrappedStore):
         """What `call` brings, tried again after errors of these kinds. Outside of any call it is one of its own."""
         deadline = current()
         if deadline is None and self._seconds is not None:
-            with within(Deadline(self._clock, self._seconds, "read_seconds")) as deadline:
-                return self._persist(call, arguments, kinds, deadline)
-        return self._persist(call, arguments, kinds, deadline)
-
-    def _persist(
-        self, call: Callable[..., T], arguments: tuple[object, ...], kinds: _Kinds, deadline: Deadline | None
-    ) -> T:
+            with within(Deadline(self._clock, self._seconds, "read_seconds")):
+                return self._repeat(call, *arguments, kinds=kinds)
         attempt = 0
         while True:
             attempt += 1
