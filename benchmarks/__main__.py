@@ -12,6 +12,7 @@ SUITES = (
     "formats",
     "commits",
     "reads",
+    "cold",
     "crowd",
     "scans",
     "loads",
