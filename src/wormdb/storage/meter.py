@@ -339,22 +339,23 @@ class MeteredStore(WrappedStore):
         if error is not None:
             # What fails, fails at its first request as far as we can tell.
             call.count = min(call.count, 1)
-        self._record(call, now - call.begun, "" if error is None else type(error).__name__)
-
-    def _record(self, call: _OpenRequest, seconds: float, error: str) -> None:
+        name = "" if error is None else type(error).__name__
         with self._lock:
             self._counts[call.kind] += call.count
             self._bytes_up += call.bytes_up
             self._bytes_down += call.bytes_down
-            if error:
-                self._errors[error] = self._errors.get(error, 0) + 1
-        if self._hook is None:
-            return
+            if name:
+                self._errors[name] = self._errors.get(name, 0) + 1
+        if self._hook is not None:
+            self._tell(self._hook, call, now - call.begun, name)
+
+    @staticmethod
+    def _tell(hook: Callable[[MeteredRequest], None], call: _OpenRequest, seconds: float, error: str) -> None:
         for number in range(call.count):
             # The bytes of a call of several requests are told with the first of them.
             up, down = (call.bytes_up, call.bytes_down) if number == 0 else (0, 0)
             try:
-                self._hook(MeteredRequest(call.kind, call.key, up, down, seconds / call.count, error))
+                hook(MeteredRequest(call.kind, call.key, up, down, seconds / call.count, error))
             except Exception:
                 # The request is over and counts: a watcher that stumbles must not turn a write that
                 # landed into one that seems to have failed.
@@ -382,9 +383,7 @@ class _OpenRequest:
 
     __slots__ = ("begun", "bytes_down", "bytes_up", "count", "key", "kind", "number", "store")
 
-    def __init__(
-        self, store: MeteredStore, kind: RequestKind, key: str, count: int, number: int, begun: float
-    ) -> None:
+    def __init__(self, store: MeteredStore, kind: RequestKind, key: str, count: int, number: int, begun: float) -> None:
         self.store, self.kind, self.key, self.count = store, kind, key, count
         self.number, self.begun = number, begun
         self.bytes_up = self.bytes_down = 0

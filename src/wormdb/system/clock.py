@@ -76,7 +76,8 @@ class SystemClock:
         """As the kernel tells it; where it does not, the monotonic clock."""
         if _BOOTTIME is None:
             return Uptime("", int(time.monotonic() * 1000))
-        return Uptime(_boot_name(), time.clock_gettime_ns(_BOOTTIME) // 1_000_000)
+        # As a tuple is made: a folder tells the time with every answer.
+        return tuple.__new__(Uptime, (_boot_name(), time.clock_gettime_ns(_BOOTTIME) // 1_000_000))
 
     def sleep(self, seconds: float) -> None:
         """Block this thread."""

@@ -20,6 +20,7 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
@@ -70,6 +71,9 @@ __all__ = ["LocalStore"]
 
 # O_NONBLOCK: a pipe in place of an object must not make us wait for its other end.
 READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+KEYS_KEPT_MAX = 256
 
 
 class LocalStore(Store):
@@ -288,11 +292,17 @@ class LocalStore(Store):
 
     def _check(self, key: str) -> None:
         self._lifetime.check()
-        check_key(key)
-        _refuse_reserved(key)
+        _check_own(key)
 
     def _missing(self, key: str) -> NotFoundError:
         return NotFoundError(f"object {key}", reason=f"it is not in {self._name}", key=key)
+
+
+@lru_cache(KEYS_KEPT_MAX)
+def _check_own(key: str) -> None:
+    """Raise InvalidRequestError for a key that no object here can have; of those that can, a few are remembered."""
+    check_key(key)
+    _refuse_reserved(key)
 
 
 def _refuse_reserved(key: str) -> None:

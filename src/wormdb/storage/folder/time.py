@@ -89,7 +89,10 @@ class FolderTime:
         uptime = self._clock.uptime()
         if uptime.boot != began.boot or uptime.ms - began.ms > PATIENCE_MS:
             return None
-        found = self._kept(uptime) or self._found()
+        kept = self._kept(uptime)
+        if kept is not None:
+            return kept
+        found = self._found()
         return None if found is None else found.at(self._clock.now_ms(), uptime)
 
     def for_write(self) -> StoreTime:
@@ -100,8 +103,8 @@ class FolderTime:
             now = self._record()
         return now.time
 
-    def _kept(self, uptime: Uptime) -> Reckoning | None:
-        """The record that was read in the last second: what is recorded after it goes on in the same way.
+    def _kept(self, uptime: Uptime) -> StoreTime | None:
+        """The time now by the record that was read in the last second: what is recorded after it goes on as it does.
 
         None if that is not certain: before the machine's clock has settled a later record may say something else.
         """
@@ -110,7 +113,7 @@ class FolderTime:
         found, then = self._read
         is_recent = uptime.boot == then.boot and 0 <= uptime.ms - then.ms < RECORD_MS
         is_settled = found.uptime.boot == uptime.boot and found.uptime.ms >= SETTLING_MS
-        return found if is_recent and is_settled else None
+        return StoreTime(found.time + uptime.ms - found.uptime.ms) if is_recent and is_settled else None
 
     def _reckoned(self, found: Reckoning | None) -> Reckoning:
         uptime, wall_ms = self._clock.uptime(), self._clock.now_ms()
