@@ -21,6 +21,7 @@ SUITES = (
     "files",
     "tables",
     "peers",
+    "schemaless",
     "spark",
     "cost",
     "jobs",

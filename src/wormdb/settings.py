@@ -204,7 +204,7 @@ FOUND_PATH_DEPTH_MAX: Final = 8
 """Names in such a path."""
 FOUND_PATH_BYTES_MAX: Final = 255
 """Bytes of such a path."""
-FOUND_VALUE_BYTES_MAX: Final = 256
+FOUND_VALUE_BYTES_MAX: Final = 128
 """Bytes of its values on average, at most."""
 SHELF_BYTES_MAX: Final = 32 * MIB
 """What one folder of blocks may keep unpacked of each: pages of the list, page maps, filters."""
