@@ -50,12 +50,29 @@ BARE: dict[str, Any] = {"id": "b", "n": 2.5, "items": {"p": 9}}
 # --- tables ---
 
 
-def test_without_a_model_a_table_has_the_id_and_the_document(things: Collection[Document]) -> None:
+def test_without_a_model_a_table_has_the_id_frequent_paths_and_the_document(things: Collection[Document]) -> None:
     things.insert({"id": "b", "n": 1})
-    things.insert({"n": 2, "id": "a"})
+    things.insert({"n": 2, "id": "a", "at": {"x": [1.5]}})
     table = things.to_arrow()
-    assert table.to_pylist() == [{"id": "a", "doc": '{"_id":"a","n":2}'}, {"id": "b", "doc": '{"_id":"b","n":1}'}]
-    assert table.schema == pa.schema({"id": pa.string(), "doc": pa.large_string()})
+    assert table.to_pylist() == [
+        {"id": "a", "n": 2, "at.x": [1.5], "doc": '{"_id":"a","n":2,"at":{"x":[1.5]}}'},
+        {"id": "b", "n": 1, "at.x": None, "doc": '{"_id":"b","n":1}'},
+    ]
+    types = {"id": pa.string(), "n": pa.int64(), "at.x": pa.list_(pa.float64()), "doc": pa.large_string()}
+    assert table.schema == pa.schema(types)
+    assert things.find().to_arrow().equals(table)
+    assert things.find("n=2").to_pandas()["at.x"].tolist() == [[1.5]]
+    assert things.to_polars()["n"].to_list() == [2, 1]
+
+
+def test_values_of_several_types_keys_of_maps_and_long_texts_without_a_model(things: Collection[Document]) -> None:
+    rows = [{"id": f"{n:02}", "n": n if n % 10 else "x", "map": {f"k{n}": n}, "long": "x" * 1_000} for n in range(50)]
+    things.insert_many(rows)
+    table = things.to_arrow()
+    assert table.column_names == ["id", "n", "doc"]
+    assert table.column("n").to_pylist() == [str(n) if n % 10 else '"x"' for n in range(50)]
+    things.forward()
+    assert things.to_arrow().equals(table)
 
 
 def test_a_table_of_a_model_has_its_columns_in_their_types(db: Database) -> None:
@@ -92,6 +109,7 @@ def test_columns_come_as_they_are_named(things: Collection[Document]) -> None:
 def test_a_field_called_doc_is_a_field(things: Collection[Document]) -> None:
     things.insert({"id": "a", "doc": 5})
     assert things.to_arrow(["doc"]).to_pydict() == {"doc": [5]}
+    assert things.to_arrow().to_pydict() == {"id": ["a"], "doc": ['{"_id":"a","doc":5}']}
 
 
 def test_a_range_of_ids(things: Collection[Document]) -> None:

@@ -64,15 +64,17 @@ def test_what_is_left_out_is_empty(orders: Collection[Document]) -> None:
     assert table.column("customerId").to_pylist() == ["bob"]
 
 
-def test_without_a_model_there_are_id_and_document() -> None:
+def test_without_a_model_there_are_id_what_the_rows_have_and_the_document() -> None:
     with wormdb.connect("memory://") as db:
         db["things"].insert_many([{"id": 1, "n": 1}, {"id": 2, "n": 2, "secret": True}])
         assert db["things"].find("n=2").to_arrow().to_pydict() == {
             "id": [2],
+            "n": [2],
+            "secret": [True],
             "doc": ['{"_id":2,"n":2,"secret":true}'],
         }
         hidden = db["things"].find("n=2", select={"secret": 0}).to_arrow()
-        assert hidden.column("doc").to_pylist() == ['{"_id":2,"n":2}']
+        assert hidden.to_pydict() == {"id": [2], "n": [2], "doc": ['{"_id":2,"n":2}']}
         nested = db["things"].find(select=["n"], sort="-n").to_arrow()
         assert nested.to_pydict() == {"id": [2, 1], "n": [2, 1]}
 

@@ -15,6 +15,7 @@ from wormdb.engine.state.view import StoredVersion, id_key
 from wormdb.engine.tree.entries import Range
 from wormdb.errors import InvalidRequestError, MissingExtraError
 from wormdb.format import json
+from wormdb.format.frequent import frequent_columns_of_texts
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.format.values import normalize
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
     from wormdb.schema.model import Field, Model
 
-__all__ = ["TableReader", "declared_type", "default_columns", "join_columns", "load_package"]
+__all__ = ["TableReader", "declared_type", "default_columns", "join_columns", "join_documents", "load_package"]
 
 if TYPE_CHECKING:
     Moment = int | datetime | str | None
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TIMES: Final = ("createdAt", "updatedAt")
+_WHOLE: Final = "doc"
+"""The column of whole documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,14 @@ class TableReader(Generic[T]):
     access: Access[T]
 
     def arrow(self, columns: Sequence[str] | None, start: Any, stop: Any, as_of: Moment) -> pa.Table:
-        """Columns of all documents of a range, in order of id; without `columns` those of the definition.
+        """Columns of all documents of a range, in order of id; without `columns` those of the model, or frequent ones.
 
         Costs as `scan_columns`; of the past as a scan of history.
         """
         named = None if columns is None else self.checked(columns)
         reading = _RangeReader.of(self.access, start, stop, as_of)
+        if named is None and reading.model is None:
+            return join_documents(reading.portions(["_id", DOCUMENT]))
         named = named or default_columns(reading.model)
         _check_known(reading.model, named, self.access.name)
         return join_columns(reading.portions(list(named.values())), named, reading.model)
@@ -162,7 +167,7 @@ def _stored_path(name: str) -> str:
 def default_columns(model: Model | None) -> dict[str, str]:
     """By name what is read for each column of a table for which none are named. No requests."""
     if model is None:
-        return {"id": "_id", "doc": DOCUMENT}
+        return {"id": "_id", _WHOLE: DOCUMENT}
     return {"id": "_id", **{name: name for name in model.columns}}
 
 
@@ -285,6 +290,21 @@ def load_package(name: str, verb: str) -> ModuleType:
         raise MissingExtraError(
             f"{verb} needs the package {name}", reason="it is not installed", fix=f"pip install {name}"
         ) from error
+
+
+def join_documents(portions: Iterable[Portion]) -> pa.Table:
+    """Documents without a model as a table: `id`, the paths that a tenth of them has, and `doc`, the document as JSON.
+
+    `portions` have ids and documents. The columns depend on these rows and on nothing else, as their types do. No
+    requests beside those of the portions.
+    """
+    import pyarrow as pa
+
+    held = list(portions)
+    texts = pa.chunked_array([text for one in held for text in one.table.column(DOCUMENT).chunks], pa.large_string())
+    found = [spec for spec in frequent_columns_of_texts(texts, least=1) if spec.path != _WHOLE]
+    named = {"id": "_id", **{spec.path: spec.path for spec in found}, _WHOLE: DOCUMENT}
+    return join_columns((one.with_columns(found) for one in held), named, None)
 
 
 def join_columns(portions: Iterable[Portion], named: Mapping[str, str], model: Model | None) -> pa.Table:

@@ -8,7 +8,7 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from wormdb.api.arrow import default_columns, join_columns, load_package
+from wormdb.api.arrow import default_columns, join_columns, join_documents, load_package
 from wormdb.api.calls import limited, reads
 from wormdb.api.document import with_id
 from wormdb.api.options import page_token
@@ -242,9 +242,10 @@ class Results(Generic[T]):
 
     @reads
     def to_arrow(self) -> pa.Table:
-        """The rows as one table in memory: the columns of `select`, else those of the model, else `id` and `doc`.
+        """The rows as one table in memory: the columns of `select`, else those of the model, else those of the rows.
 
-        Types are those of `Collection.to_arrow`. Raises InvalidRequestError with `populate`.
+        The latter are as of `Collection.to_arrow` without a model: `id`, frequent paths, and `doc`. Types are
+        those of `Collection.to_arrow`. Raises InvalidRequestError with `populate`.
         """
         if self._query.populate:
             raise InvalidRequestError(
@@ -328,11 +329,14 @@ def _is_shown(projection: Projection | None, path: Path) -> bool:
 
 
 def _table_of(state: AnyState[Any], request: QueryRequest) -> pa.Table:
-    """The rows of a request: the columns of its projection, else those of the model, else `id` and `doc`.
+    """The rows of a request: the columns of its projection, else those of the model, else those that are frequent.
 
     Costs what the plan costs; documents are not read if columns tell everything.
     """
-    named = _named(request.projection) or default_columns(state.model)
+    named = _named(request.projection)
+    if named is None and state.model is None:
+        return join_documents(_portions(state, request, ["_id", DOCUMENT]))
+    named = named or default_columns(state.model)
     paths = list(named.values())
     if request.projection is None and DOCUMENT not in paths:
         request = replace(request, projection=parse_projection(_outermost(paths)))

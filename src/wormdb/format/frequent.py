@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from wormdb.format.path import Path
 
-__all__ = ["frequent_columns", "frequent_columns_of_texts", "frequent_paths"]
+__all__ = ["frequent_columns", "frequent_columns_of_texts"]
 
 SAMPLE_ROWS: Final = 256
 """Documents of a block that are looked at."""
 SAMPLE_BYTES: Final = 4 * MIB
 """Of all of them together, about."""
 SHARE: Final = 10
-"""A path must be in one of this many documents, and in two at least."""
+"""A path of a block must be in one of this many documents, and in two at least."""
 _STEPS_MAX: Final = 1024
 """Fields of one document that are looked at, those of the upper levels first."""
 _MAP_FIELDS: Final = 256
@@ -56,31 +56,32 @@ def frequent_columns(documents: Sequence[bytes], declared: Iterable[str] = ()) -
     return _of_sample(documents[::step], declared)
 
 
-def frequent_columns_of_texts(documents: pa.ChunkedArray, declared: Iterable[str] = ()) -> list[ColumnSpec]:
-    """The same of documents that are a column of texts. No requests."""
+def frequent_columns_of_texts(
+    documents: pa.ChunkedArray, declared: Iterable[str] = (), *, least: int = 2
+) -> list[ColumnSpec]:
+    """The same of documents that are a column of texts; `least` of them must have a path. No requests."""
     import pyarrow.compute as pc
 
     size = pc.sum(pc.binary_length(documents)).as_py() or 0
     places = range(0, len(documents), _step(len(documents), size))
     # One by one: `take` would join all pieces of the column for a few.
-    return _of_sample([documents[place].as_py().encode() for place in places], declared)
+    return _of_sample([documents[place].as_py().encode() for place in places], declared, least)
 
 
 def _step(rows: int, size: int) -> int:
     return max(-(-rows // SAMPLE_ROWS), -(-size // SAMPLE_BYTES), 1)
 
 
-def _of_sample(documents: Iterable[bytes], declared: Iterable[str]) -> list[ColumnSpec]:
+def _of_sample(documents: Iterable[bytes], declared: Iterable[str], least: int = 2) -> list[ColumnSpec]:
     try:
-        return frequent_paths([_DECODER.decode(document) for document in documents], declared)
+        return _frequent_paths([_DECODER.decode(document) for document in documents], declared, least)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return []
 
 
-def frequent_paths(documents: Sequence[dict[str, Any]], declared: Iterable[str] = ()) -> list[ColumnSpec]:
-    """The same of documents as plain JSON, all of which are looked at. No requests."""
+def _frequent_paths(documents: Sequence[dict[str, Any]], declared: Iterable[str], least: int) -> list[ColumnSpec]:
     taken = list(declared)
-    wanted = max(2, -(-len(documents) // SHARE))
+    wanted = max(least, -(-len(documents) // SHARE))
     seen: dict[Path, _PathTally] = {}
     for document in documents:
         for path, value in _leaves(document):

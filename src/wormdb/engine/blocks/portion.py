@@ -122,6 +122,17 @@ class Portion:
         """Rows by their numbers."""
         return Portion(self.table.combine_chunks().take(rows), self.types)
 
+    def with_columns(self, specs: Sequence[ColumnSpec]) -> Portion:
+        """The same rows with more columns, which are made of the documents; those and ids must have been asked for."""
+        table, types = self.table, dict(self.types)
+        found = encode_documents(self.documents(), specs, self.values("_id"), name="a result")
+        for path, column in found.items():
+            types[path] = column.type
+            table = table.append_column(path, column.cells)
+            if column.kinds is not None:
+                table = table.append_column(KIND_PREFIX + path, column.kinds)
+        return Portion(table, types)
+
     def without(self, name: str) -> Portion:
         """All but one column."""
         kept = [column for column in self.table.column_names if column not in (name, KIND_PREFIX + name)]

@@ -13,6 +13,7 @@ from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.errors import InvalidRequestError
 from wormdb.format.blocklist import BlockEntry
+from wormdb.format.frequent import frequent_columns
 from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING, Kind, kind_of
 from wormdb.format.path import parse_path
@@ -169,10 +170,14 @@ class _StateEvidence:
         self._found: list[dict[str, Any]] | None = None
 
     def fields(self) -> list[str]:
-        """The names of the fields of documents, as far as they can be named in a path, in order of appearance."""
-        names = dict.fromkeys(name for document in self._documents() for name in document)
+        """The fields of documents, as far as they can be named in a path, in order of appearance; then frequent paths.
+
+        Frequent paths are those that blocks have columns for, and those that would be columns of the sample.
+        """
+        names = dict.fromkeys(name for document in self._documents() for name in document if _is_plain(name))
+        names |= dict.fromkeys(spec.path for spec in frequent_columns(list(self._bodies())))
         names |= dict.fromkeys(stats.path for entry in self._blocks() for stats in self._upgrades.stats(entry))
-        return [name for name in names if name not in ("_id", "id") and _is_plain(name)]
+        return [name for name in names if name not in ("_id", "id")]
 
     def shape(self, path: str) -> ColumnShape:
         """What the values of a path are; JSON if they are of several kinds, or if there are none."""
