@@ -161,6 +161,11 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("is too large ({} as JSON)", (mib(limits.DOCUMENT_BYTES_MAX),)),
         ("each block of up to {},", (mib(PART_BYTES),)),
     ],
+    "docs/how-to/arrow.md": [
+        ("There are at most {} of them", (limits.FOUND_COLUMNS_MAX,)),
+        ("no path of more than {} names", (limits.FOUND_PATH_DEPTH_MAX,)),
+        ("no long texts ({} bytes on average)", (limits.FOUND_VALUE_BYTES_MAX,)),
+    ],
     "docs/how-to/blobs.md": [
         ("Documents are for values: at most {}", (mib(limits.DOCUMENT_BYTES_MAX),)),
         ("asks for {} at a time", (mib(limits.BLOB_READ_BYTES),)),
