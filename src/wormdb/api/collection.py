@@ -166,12 +166,11 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
     ) -> pa.Table:
         """Columns of all documents of one state as one table in memory, in order of id.
 
-        `columns` are `id` and dotted paths of fields; without them `id` and every column of the model, or, where there
-        is no model, `id`, the paths that at least a tenth of the documents has, at most 64, and `doc`, the document as
-        JSON. The type of a column is the declared one; if nothing is declared, or a value is of another type, the one
-        type of its values, and else text: extended JSON. Null and missing are null. Only the columns are read: 1 GET
-        for each of their ranges in a block, about 2 for each 16,384 documents, and 2 more a block. Raises
-        InvalidRequestError for a column that the model does not have.
+        `columns` are `id` and dotted paths of fields; without them `id` and every column of the model, or, without a
+        model, `id`, the paths that a tenth of the documents has, at most 64, and `doc`, the document as JSON. A type
+        is the declared one; if nothing is declared, or a value is of another type, the one type of its values, and
+        else text: extended JSON. Null and missing are null. Only the columns are read: 1 GET for each of their ranges
+        in a block, about 2 for each 16,384 documents, and 2 more a block. Raises InvalidRequestError for an unknown one.
         """
         return self._tables.arrow(columns, start, stop, as_of)
 
