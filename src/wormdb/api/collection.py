@@ -170,7 +170,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         model, `id`, the paths that a tenth of the documents has, at most 64, and `doc`, the document as JSON. A type
         is the declared one; if nothing is declared, or a value is of another type, the one type of its values, and
         else text: extended JSON. Null and missing are null. Only the columns are read: 1 GET for each of their ranges
-        in a block, about 2 for each 16,384 documents, and 2 more a block. Raises InvalidRequestError for an unknown one.
+        in a block, about 2 for each 16,384 documents, and 2 more a block. Raises InvalidRequestError for unknown ones.
         """
         return self._tables.arrow(columns, start, stop, as_of)
 
