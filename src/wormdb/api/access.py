@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 from wormdb.api.calls import limited
 from wormdb.engine.commit.operations import Guards, Pending, ReadVersion, Remove
@@ -21,6 +22,7 @@ from wormdb.errors import (
 )
 from wormdb.format import json
 from wormdb.format.values import normalize
+from wormdb.settings import INT_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.deadline import within
 
-__all__ = ["Access", "Home"]
+__all__ = ["NOW", "Access", "Freshness", "Home", "check_freshness"]
 
 
 T = TypeVar("T")
@@ -78,6 +80,48 @@ class Home(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Freshness:
+    """How new the state must be that a read is answered from; the state now, unless it says otherwise."""
+
+    stale_ms: float = 0
+    """It was the newest one at most this long before the read began."""
+    at_least: int = 0
+    """Its log number is this or a later one."""
+
+
+NOW: Final = Freshness()
+
+
+def check_freshness(access: Access[Any], at_least: object, stale_ms: object, as_of: object = None) -> Freshness | None:
+    """What a call says about the state that it reads; None if nothing.
+
+    Raises InvalidRequestError for a token that is damaged or of another collection, and for what is no number. No
+    requests.
+    """
+    if at_least is None and stale_ms is None:
+        return None
+    what = f"a read of {access.name}"
+    if as_of is not None:
+        reason = f"as_of names one state, and {'at_least' if stale_ms is None else 'stale_ms'} allows several"
+        raise InvalidRequestError(what, reason=reason, fix="leave out one of them")
+    is_time = isinstance(stale_ms, int | float) and not isinstance(stale_ms, bool) and 0 <= stale_ms < math.inf
+    if stale_ms is not None and not is_time:
+        reason = f"stale_ms must be a number of 0 or more, not {stale_ms!r:.40}"
+        raise InvalidRequestError(what, reason=reason, fix="give milliseconds, or leave it out")
+    number = 0 if at_least is None else at_least
+    if isinstance(number, str):
+        from wormdb.api.options import read_state_token  # a number needs none of it
+
+        number = read_state_token(number, access.ledger.collection)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= INT_MAX:
+        reason = f"at_least must be a log number or a token, not {at_least!r:.40}"
+        raise InvalidRequestError(what, reason=reason, fix="give the rev of a document, or the token of a collection")
+    if number:
+        _ = access.log  # files of another program have no numbers
+    return Freshness(math.inf if stale_ms is None else cast("float", stale_ms), number)
+
+
+@dataclass(frozen=True, slots=True)
 class Access(Generic[T]):
     """One collection: what is in it, and the way to change it."""
 
@@ -93,6 +137,8 @@ class Access(Generic[T]):
     """Who makes the changes, unless a call names another."""
     readonly: ForeignCollection | None = None
     """For a model that is only read: perhaps another program keeps its files."""
+    freshness: Freshness = NOW
+    """Of reads that do not say it."""
 
     @property
     def name(self) -> str:
@@ -121,42 +167,41 @@ class Access(Generic[T]):
 
     # --- states ---
 
-    def find(self, identity: Any) -> T | None:
+    def find(self, identity: Any, freshness: Freshness | None = None) -> T | None:
         """The document with an id, or None. Costs as `get`; of files 1 GET."""
         files = None if self.readonly is None else self.files
         if files is not None:
             found = files.find(normalize(identity))
             return None if found is None else self.writer.show_past(found)
-        view, held = self.get(self.writer.key_of(identity))
+        view, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
         return None if held is None or held.document is None else self.writer.show(held, view.number)
 
-    def has(self, identity: Any) -> bool:
+    def has(self, identity: Any, freshness: Freshness | None = None) -> bool:
         """Whether there is a document with an id. Costs as `get`; of files 1 HEAD."""
         files = self.files
         if files is not None:
             return files.exists(normalize(identity))
-        _, held = self.get(self.writer.key_of(identity))
+        _, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
         return held is not None and held.document is not None
 
-    def get(self, key: bytes, *, is_now: bool = False) -> tuple[View, StoredVersion | None]:
-        """The state now, or unless `is_now` as old as the settings allow, and what is under a key in it.
+    def get(self, key: bytes, freshness: Freshness = NOW) -> tuple[View, StoredVersion | None]:
+        """The state now, or one that is as new as told, and what is under a key in it.
 
-        1 GET for the log and 1 for a page; raises SchemaMismatchError.
+        1 GET for the log and 1 for a page; raises SchemaMismatchError, InvalidRequestError.
         """
-        staleness_ms = 0 if is_now else self.settings.staleness_ms
         ledger = self.ledger if self.readonly is None else self.log
-        view, held = ledger.get(key, staleness_ms=staleness_ms)
-        if staleness_ms and not self._fits(view):
-            return self.get(key, is_now=True)
+        view, held = ledger.get(key, staleness_ms=freshness.stale_ms, at_least=freshness.at_least)
+        if freshness.stale_ms and not self._fits(view):
+            return self.get(key)
         self.writer.check_definition(view)
         return view, held
 
-    def view(self) -> View:
-        """The state now, or as old as the settings allow. 1 GET; raises SchemaMismatchError."""
-        staleness_ms = self.settings.staleness_ms
+    def view(self, freshness: Freshness | None = None) -> View:
+        """The state now, or one that is as new as told. 1 GET; raises SchemaMismatchError, InvalidRequestError."""
+        wanted = freshness or self.freshness
         ledger = self.ledger if self.readonly is None else self.log
-        view = ledger.view(staleness_ms=staleness_ms)
-        if staleness_ms and not self._fits(view):
+        view = ledger.view(staleness_ms=wanted.stale_ms, at_least=wanted.at_least)
+        if wanted.stale_ms and not self._fits(view):
             return self.present()
         self.writer.check_definition(view)
         return view
@@ -239,7 +284,7 @@ class Access(Generic[T]):
         what = f"document {identity!r} in {self.name}"
         attempts = self.settings.modify_attempts
         for _ in range(attempts):
-            view, held = self.get(key, is_now=True)
+            view, held = self.get(key)
             if held is None or held.document is None:
                 raise NotFoundError(what, reason="it does not exist")
             document = self.writer.show(held, view.number)
@@ -263,7 +308,7 @@ class Access(Generic[T]):
                 fix="use what rev_of gives",
             )
         identity = self.writer.identity_of(document)
-        view, held = self.get(id_key(identity), is_now=True)
+        view, held = self.get(id_key(identity))
         if held is None or held.document is None or held.rev != rev:
             raise make_conflict(identity, self.name, rev)
         return ReadVersion(held, view.number, self.writer.origin)
@@ -272,7 +317,7 @@ class Access(Generic[T]):
         """Raise ConflictError if a document is no longer what it was read as."""
         assert shape.id is not None
         assert shape.loaded is not None
-        _, held = self.get(id_key(shape.id), is_now=True)
+        _, held = self.get(id_key(shape.id))
         known = shape.loaded.held
         if held is None or held.document is None or held.version != known.version:
             raise make_conflict(shape.id, self.name, known.rev)

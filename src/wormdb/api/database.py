@@ -498,7 +498,7 @@ class Database:
     def _access(
         self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any]
     ) -> Access[T]:
-        from wormdb.api.access import Access
+        from wormdb.api.access import Access, Freshness
         from wormdb.api.write import Writer
 
         writer = Writer(
@@ -520,6 +520,7 @@ class Database:
             chance=self._chance,
             author=self._by,
             readonly=self._foreign(prefix, model),
+            freshness=Freshness(self._settings.staleness_ms),
         )
 
     def _access_of(self, name: str, outer: Mapping[str, Any]) -> Access[Document]:

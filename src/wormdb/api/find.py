@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
+from wormdb.api.access import check_freshness
 from wormdb.api.calls import reads
 
 if TYPE_CHECKING:
@@ -208,18 +209,35 @@ class QueryMethods(Generic[T]):
     # --- numbers ---
 
     @reads
-    def count(self, filter: WrittenFilter = None, *, as_of: Moment = None, timeout: float | None = None) -> int:
+    def count(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
+    ) -> int:
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
         if filter is None and self._access.files is None:
-            return self._access.view().count if as_of is None else self._recall.count(as_of)
-        return self._results(filter, {"as_of": as_of}).count()
+            freshness = check_freshness(self._access, at_least, stale_ms, as_of)
+            return self._access.view(freshness).count if as_of is None else self._recall.count(as_of)
+        return self._results(filter, {"as_of": as_of, "at_least": at_least, "stale_ms": stale_ms}).count()
 
     @reads
     def distinct(
-        self, field: str, filter: WrittenFilter = None, *, as_of: Moment = None, timeout: float | None = None
+        self,
+        field: str,
+        filter: WrittenFilter = None,
+        *,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
     ) -> list[Any]:
         """The different values of a field, in order; of an array its elements."""
-        return self._aggregator.distinct(field, filter, {"as_of": as_of})
+        options = {"as_of": as_of, "at_least": at_least, "stale_ms": stale_ms}
+        return self._aggregator.distinct(field, filter, options)
 
     @reads
     def aggregate(  # noqa: PLR0913 - one keyword for each function
@@ -233,6 +251,8 @@ class QueryMethods(Generic[T]):
         max: Names = None,
         filter: WrittenFilter = None,
         as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
         """Functions over all documents, or over what a filter finds: `{"count": 2, "sum": 30}`.
@@ -242,7 +262,8 @@ class QueryMethods(Generic[T]):
         InvalidRequestError with every mistake, and LimitExceededError over GROUPS_MAX groups.
         """
         functions = {"group_by": group_by, "count": count, "sum": sum, "avg": avg, "min": min, "max": max}
-        return self._aggregator.aggregate(functions, filter, {"as_of": as_of})
+        options = {"as_of": as_of, "at_least": at_least, "stale_ms": stale_ms}
+        return self._aggregator.aggregate(functions, filter, options)
 
     # --- cursors ---
 
@@ -256,6 +277,8 @@ class QueryMethods(Generic[T]):
         batch_size: int = 100,
         strategy: Strategy | None = None,
         as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
     ) -> Cursor[T]: ...
 
     @overload
@@ -268,10 +291,12 @@ class QueryMethods(Generic[T]):
         batch_size: int = 100,
         strategy: Strategy | None = None,
         as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
     ) -> Cursor[dict[str, Any]]: ...
 
     @reads
-    def cursor(
+    def cursor(  # noqa: PLR0913 - one keyword for each choice
         self,
         filter: WrittenFilter = None,
         *,
@@ -280,6 +305,8 @@ class QueryMethods(Generic[T]):
         batch_size: int = 100,
         strategy: Strategy | None = None,
         as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
     ) -> Cursor[Any]:
         """The rows of the state as it is now in batches, whatever is written meanwhile; for 30 minutes.
 
@@ -287,7 +314,8 @@ class QueryMethods(Generic[T]):
         """
         from wormdb.api.cursor import open_cursor
 
-        options = {"sort": sort, "select": select, "strategy": strategy, "as_of": as_of}
+        options: dict[str, Any] = {"sort": sort, "select": select, "strategy": strategy, "as_of": as_of}
+        options |= {"at_least": at_least, "stale_ms": stale_ms}
         return open_cursor(self._access, filter, options, batch_size)
 
     def resume(self, token: str) -> Cursor[T]:

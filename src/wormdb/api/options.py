@@ -12,6 +12,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 from zlib import crc32
 
+from wormdb.api.access import check_freshness
 from wormdb.api.history import parse_as_of
 from wormdb.bql.functions import Functions
 from wormdb.bql.parse import parse_filter
@@ -28,7 +29,7 @@ from wormdb.schema.problems import did_you_mean
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wormdb.api.access import Access
+    from wormdb.api.access import Access, Freshness
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.moments import AsOf
 
@@ -44,8 +45,10 @@ __all__ = [
     "expand_functions",
     "page_token",
     "read_filter",
+    "read_state_token",
     "refuse_token",
     "seal",
+    "state_token",
     "unseal",
 ]
 
@@ -54,14 +57,15 @@ __all__ = [
 #
 # A token is neither a secret nor a right: it says where to go on, and each request needs its own rights.
 
-TokenKind: TypeAlias = Literal["page", "cursor"]
+TokenKind: TypeAlias = Literal["page", "cursor", "state"]
 """What a token is for."""
 
 _VERSION: Final = 1
-_MARKS: Final[Mapping[TokenKind, int]] = {"page": 0x70, "cursor": 0x63}
+_MARKS: Final[Mapping[TokenKind, int]] = {"page": 0x70, "cursor": 0x63, "state": 0x73}
 _FIXES: Final[Mapping[TokenKind, str]] = {
     "page": "give the next_page of the page before as it is, or leave it out to begin at the first page",
     "cursor": "give the token of a cursor as it is, or open a new cursor",
+    "state": "give the token of a collection as it is, or the rev of a document of it",
 }
 _SUM_BYTES: Final = 4
 _SHOWN_CHARS: Final = 24
@@ -130,6 +134,10 @@ class FindOneOptions(TypedDict, total=False):
     """The older name of `timeout`."""
     as_of: Moment
     """The state of a moment: a log number, a datetime with a time zone, or ISO text."""
+    at_least: int | str | None
+    """Any state from this log number on, or from that of a token: no request if this process knows one."""
+    stale_ms: float | None
+    """Any state that was the newest at most this many milliseconds ago; 0 for the newest, whatever the settings say."""
 
 
 class FindOptions(FindOneOptions, total=False):
@@ -174,6 +182,8 @@ class CheckedQuery:
     """Whether documents are shown as copies of what once was."""
     timeout_seconds: float | None = None
     populate: tuple[str, ...] = ()
+    freshness: Freshness | None = None
+    """How new the state must be; None as the collection's handle says."""
 
     @property
     def digest(self) -> bytes:
@@ -198,10 +208,13 @@ def check_query(
     if not options.keys() <= known.keys():
         for name in options:
             _check_known(name, what, tuple(known))
+    is_plain, freshness = all(map(is_, options.values(), repeat(None))), None
+    if not is_plain:
+        freshness = check_freshness(access, options.get("at_least"), options.get("stale_ms"), options.get("as_of"))
     tree = read_filter(filter)
     if type(tree) is not Compare and has_calls(tree):
-        tree = expand_functions(access, tree)
-    if all(map(is_, options.values(), repeat(None))):
+        tree = expand_functions(access, tree, freshness)
+    if is_plain:
         request = QueryRequest(filter=tree, limit=1 if is_single else None)
         return CheckedQuery(request, access.ledger.collection)
     select, sort = options.get("select"), options.get("sort")
@@ -221,6 +234,7 @@ def check_query(
         is_past=moment is not None,
         timeout_seconds=_seconds(options, what),
         populate=_names(options.get("populate"), what),
+        freshness=freshness,
     )
     page = options.get("page")
     return query if page is None else _after(query, page)
@@ -246,7 +260,7 @@ def read_filter(written: WrittenFilter) -> Filter:
     )
 
 
-def expand_functions(access: Access[Any], tree: Filter) -> Filter:
+def expand_functions(access: Access[Any], tree: Filter, freshness: Freshness | None = None) -> Filter:
     """The filter with what functions stand for now in the place of their names. 1 GET if it names some, else none.
 
     Raises NotFoundError for one that is not registered, LimitExceededError for a filter that becomes too large.
@@ -255,7 +269,7 @@ def expand_functions(access: Access[Any], tree: Filter) -> Filter:
         return tree
     if access.files is not None:
         return Functions(collection=access.name).expanded(tree)
-    return functions_of(access.view().definition, access.name).expanded(tree)
+    return functions_of(access.view(freshness).definition, access.name).expanded(tree)
 
 
 # --- options ---
@@ -332,6 +346,22 @@ def _after(query: CheckedQuery, token: str) -> CheckedQuery:
     if digest != query.digest:
         raise refuse_token("page", token, "it is for a query with another filter, sort, selection or as_of")
     return replace(query, request=replace(query.request, after=order))
+
+
+# --- states ---
+
+
+def state_token(collection: str, number: int) -> str:
+    """The token of a log number of a collection. No requests."""
+    return seal("state", _place_of(collection) + number.to_bytes(8, "big"))
+
+
+def read_state_token(token: str, collection: str) -> int:
+    """The log number of a token; raises InvalidRequestError if it is of another collection. No requests."""
+    body = unseal("state", token)
+    if body[:_DIGEST_BYTES] != _place_of(collection):
+        raise refuse_token("state", token, f"it is for another collection than {collection.rstrip('/')}")
+    return int.from_bytes(body[_DIGEST_BYTES:], "big")
 
 
 def _place_of(collection: str) -> bytes:

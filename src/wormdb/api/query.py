@@ -35,7 +35,8 @@ T = TypeVar("T")
 class Query(Generic[T]):
     """A query that does not change: every call gives a new one, so that a part can be kept and used again.
 
-    Conditions all hold; `sort`, `limit`, `offset`, `select`, `populate`, `strategy` and `as_of` replace what was there.
+    Conditions all hold; `sort`, `limit`, `offset`, `select`, `populate`, `strategy`, `as_of`, `at_least` and `stale_ms`
+    replace what was there.
     Mistakes are raised by the call that makes them, as InvalidRequestError; unknown refs when rows are wanted. No
     requests until then.
     """
@@ -154,6 +155,14 @@ class Query(Generic[T]):
         """The state of a moment: a log number, a datetime with a time zone, or ISO text."""
         return self._with(as_of=moment)
 
+    def at_least(self, state: int | str) -> Query[T]:
+        """Any state from this log number on, or from that of a token: no request if this process knows one."""
+        return self._with(at_least=state)
+
+    def stale_ms(self, milliseconds: float) -> Query[T]:
+        """Any state that was the newest at most this long ago; 0 for the newest, whatever the settings say."""
+        return self._with(stale_ms=milliseconds)
+
     def _with(self, **option: Any) -> Query[T]:
         if "select" in option:
             parse_projection(option["select"])  # `field.$` needs conditions, which may come later
@@ -191,7 +200,7 @@ class Query(Generic[T]):
     def aggregate(self, **functions: Any) -> dict[str, Any]:
         """Functions over what the conditions find, as `Collection.aggregate`: group_by, count, sum, avg, min, max.
 
-        Raises InvalidRequestError if the query has anything beside conditions, a strategy and `as_of`.
+        Raises InvalidRequestError if the query has anything beside conditions, a strategy and the choice of a state.
         """
         return Aggregator(self._access).aggregate(functions, self.filter, self._conditions_only("aggregate"))
 
@@ -201,7 +210,7 @@ class Query(Generic[T]):
         return Aggregator(self._access).distinct(field, self.filter, self._conditions_only("distinct"))
 
     def _conditions_only(self, verb: str) -> Mapping[str, Any]:
-        others = [name for name in self._options if name not in ("strategy", "as_of")]
+        others = [name for name in self._options if name not in ("strategy", "as_of", "at_least", "stale_ms")]
         if others:
             raise InvalidRequestError(
                 f"{verb} of a query with {', '.join(others)}",

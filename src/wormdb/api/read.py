@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
+from wormdb.api.access import NOW
 from wormdb.api.document import with_id
 from wormdb.api.options import check_query
 from wormdb.bql.aggregation import parse_aggregation
@@ -21,7 +22,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from wormdb.api.access import Access
+    from wormdb.api.access import Access, Freshness
     from wormdb.api.options import CheckedQuery, WrittenFilter
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.blocks.portion import Portion
@@ -162,11 +163,11 @@ AnyState: TypeAlias = LogState[T] | FileState[T]
 
 
 def open_state(
-    access: Access[T], moment: AsOf | None, *, is_fresh: bool = False, as_shown: bool = False
+    access: Access[T], moment: AsOf | None, freshness: Freshness | None = None, *, as_shown: bool = False
 ) -> AnyState[T]:
-    """The state now, or of a moment. 1 GET in a warm process; none for files.
+    """The state now or one that is as new as told, or of a moment. 1 GET in a warm process; none for files.
 
-    With `is_fresh` the store is asked, whatever the settings allow. Documents of a moment are as they were written;
+    Documents of a moment are as they were written;
     with `as_shown`, for an entry of the log, as a reader saw them then, mapped to the version of that time. Raises
     SchemaMismatchError; InvalidRequestError for a moment to come, SnapshotTooOldError for one before history.
     """
@@ -180,7 +181,7 @@ def open_state(
             )
         return FileState(access, files.answer())
     if moment is None:
-        view = access.present() if is_fresh else access.view()
+        view = access.view(freshness)
         return LogState(access, view, EngineSource(view, access.ledger), view.number)
     present = access.present()
     then = view_at(present, moment)
@@ -205,7 +206,8 @@ class QueryRun(Generic[T]):
     def state(self) -> AnyState[T]:
         """The state. 1 GET at the first call."""
         if self._state is None:
-            self._state = open_state(self.access, self.query.moment, as_shown=not self.query.is_past)
+            query = self.query
+            self._state = open_state(self.access, query.moment, query.freshness, as_shown=not query.is_past)
         return self._state
 
     def request(self) -> QueryRequest:
@@ -251,7 +253,7 @@ class QueryRun(Generic[T]):
                 if self._is_shown or not isinstance(state, LogState):
                     raise
                 self.access.ledger.renew(state.view, error)
-                self._state = open_state(self.access, self.query.moment, is_fresh=True, as_shown=not self.query.is_past)
+                self._state = open_state(self.access, self.query.moment, NOW, as_shown=not self.query.is_past)
         return read(self.state)
 
 

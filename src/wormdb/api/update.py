@@ -244,7 +244,7 @@ class Updater(Generic[T]):
             request = QueryRequest(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
             source = EngineSource(view, access.ledger)
             return view, _rows(run(request, source, cache=access.plans, clock=access.clock))
-        view, held = access.get(encode_key(targets.identity), is_now=True)
+        view, held = access.get(encode_key(targets.identity))
         return view, _matching(held, compile_filter(targets.filter))
 
     def _shape(self, edit: Edit, document: Document, now: datetime, loaded: ReadVersion) -> EncodedDocument | None:

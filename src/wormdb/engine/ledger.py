@@ -30,7 +30,7 @@ from wormdb.engine.log.peers import Services
 from wormdb.engine.log.root import Place, Register
 from wormdb.engine.state.projection import DEFAULT_SIZES, Sizes
 from wormdb.engine.state.view import EmptyBase
-from wormdb.errors import SnapshotTooOldError, WormError
+from wormdb.errors import InvalidRequestError, SnapshotTooOldError, WormError
 from wormdb.settings import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
 from wormdb.system.deadline import Deadline, current, within
 
@@ -213,26 +213,44 @@ class Ledger:
             self._blobs = Blobs(self.collection, runtime.store, paths, runtime.pool, self.trees, self.view)
         return self._blobs
 
-    def view(self, *, staleness_ms: float = 0, keys: Sequence[bytes] = ()) -> View:
-        """The state now, as a value that does not move. 1 GET if nothing is new; the first call 2.
+    def view(self, *, staleness_ms: float = 0, at_least: int = 0, keys: Sequence[bytes] = ()) -> View:
+        """The state now, as a value that does not move. 1 GET if nothing is new, shared by threads; the first call 2.
 
         A first call also reads what look-ups of `keys` will need, beside the second of these.
 
-        With `staleness_ms` the store is not asked if it was within that time. A process's own
-        writes are always in it.
+        With `staleness_ms` the store is not asked if it was within that time, and the state that is known is `at_least`
+        of a log number. A process's own writes are always in it. Raises InvalidRequestError if the log ends before.
         """
         self._runtime.check()
-        if not staleness_ms:
-            return self._readers.view(keys)
-        since = self._runtime.clock.monotonic() - staleness_ms / 1000
-        return self._known_since(since) or self._readers.view(keys, since=since)
+        known = self._known_within(staleness_ms, at_least) if staleness_ms else None
+        return known or self._ask(staleness_ms, at_least, keys)
 
-    def _known_since(self, since: float) -> View | None:
-        """The state that this process knows, if it found the end of the log at a time or later. No requests."""
+    def _ask(
+        self, staleness_ms: float, at_least: int, keys: Sequence[bytes] = (), beside: Callable[[], None] | None = None
+    ) -> View:
+        # A probe that is on its way may have been sent before entry `at_least` was written.
+        since = None if at_least or not staleness_ms else self._runtime.clock.monotonic() - staleness_ms / 1000
+        view = self._readers.view(keys, since=since, beside=beside)
+        if view.number < at_least:
+            raise InvalidRequestError(
+                f"a state of {self.collection.rstrip('/')} that is at least of log number {at_least}",
+                reason=f"its log ends at {view.number}",
+                fix="give the number or token of a write to this collection of this database",
+            )
+        return view
+
+    def _known_within(self, staleness_ms: float, at_least: int = 0) -> View | None:
+        """The state that this process knows, if it found the end of the log within a time. No requests."""
+        since = self._runtime.clock.monotonic() - staleness_ms / 1000
         with self._head.lock:
             asked_at = self._readers.asked_at
-            is_known = asked_at is not None and asked_at > since and self._head.caught_up
-            return self._head.view() if is_known else None
+            is_known = asked_at is not None and asked_at > since and self._head.number >= at_least
+            return self._head.view() if is_known and self._head.caught_up else None
+
+    @property
+    def seen(self) -> LogNumber:
+        """The highest log number that this process has read or written. No requests."""
+        return self._head.seen
 
     def trusted(self) -> View | None:
         """The state that this process knows, if it is likely to be the newest; None if it had better ask. No requests.
@@ -243,10 +261,10 @@ class Ledger:
         self._runtime.check()
         if self._head.others > self._readers.quiet:
             return None
-        return self._known_since(self._runtime.clock.monotonic() - KNOWLEDGE_MS_MAX / 1000)
+        return self._known_within(KNOWLEDGE_MS_MAX)
 
-    def get(self, key: bytes, *, staleness_ms: float = 0) -> tuple[View, StoredVersion | None]:
-        """The state now and what is under an id's key in it. 1 GET for the log, and 1 for the page of a block.
+    def get(self, key: bytes, *, staleness_ms: float = 0, at_least: int = 0) -> tuple[View, StoredVersion | None]:
+        """The state as `view` gives it, and what is under an id's key in it. 1 GET as there, and 1 for a block's page.
 
         From a distant store the two are asked for at once: the page may be needed for nothing, if a newer entry
         has the document. The first call costs what `view` with `keys` does before the page.
@@ -257,9 +275,9 @@ class Ledger:
         known = self._head.view()
         is_known = known.overlay.get(key, known.number) is not None
         is_known = is_known or (isinstance(known.base, RunBase) and known.base.runs.keeps(key))
-        since = self._runtime.clock.monotonic() - staleness_ms / 1000 if staleness_ms else None
-        if is_known or not self._head.caught_up or (since is not None and self._known_since(since) is not None):
-            return self._get(key, staleness_ms)
+        is_known = is_known or (staleness_ms > 0 and self._known_within(staleness_ms, at_least) is not None)
+        if is_known or not self._head.caught_up:
+            return self._get(key, staleness_ms, at_least)
         found, is_gone = None, False
 
         def look_up() -> None:
@@ -269,16 +287,18 @@ class Ledger:
             except SnapshotTooOldError:
                 is_gone = True  # its root was replaced long ago; what is read below finds the new one
 
-        view = self._readers.view(since=since, beside=look_up)
+        view = self._ask(staleness_ms, at_least, beside=look_up)
         if is_gone or view.base is not known.base or view.is_ahead or view.overlay.attached(view.number):
-            return self._get(key, staleness_ms, view)
+            return self._get(key, view=view)
         return view, view.overlay.get(key, view.number) or found
 
-    def _get(self, key: bytes, staleness_ms: float, view: View | None = None) -> tuple[View, StoredVersion | None]:
+    def _get(
+        self, key: bytes, staleness_ms: float = 0, at_least: int = 0, view: View | None = None
+    ) -> tuple[View, StoredVersion | None]:
         """What is under a key in a view, or in a newer one if objects of its root are gone."""
         while True:
             try:
-                view = view or self.view(staleness_ms=staleness_ms, keys=(key,))
+                view = view or self.view(staleness_ms=staleness_ms, at_least=at_least, keys=(key,))
                 return view, view.get(key)
             except SnapshotTooOldError as error:
                 self.renew(view or self._head.view(), error)

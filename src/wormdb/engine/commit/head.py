@@ -113,12 +113,14 @@ class Head:
         self._misc = misc
         self._load = load
         self._openings = 0
+        self._highest = LogNumber(0)
         self._on_news = on_news
         self.forget()
 
     def forget(self) -> None:
         """Know nothing, as after a start. No requests."""
         with self.lock:
+            self._highest = self.seen if self._openings else LogNumber(0)
             self.opened = False
             self.caught_up = False
             self.time: StoreTime | None = None
@@ -152,6 +154,11 @@ class Head:
     def number(self) -> LogNumber:
         """The newest log number that is known."""
         return self._last.number
+
+    @property
+    def seen(self) -> LogNumber:
+        """The highest log number that was ever known, whatever was forgotten since."""
+        return max(self._highest, self._last.number)
 
     @property
     def hash(self) -> bytes:
