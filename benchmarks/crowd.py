@@ -31,6 +31,7 @@ __all__ = ["TITLE", "run"]
 TITLE = "crowd: threads of one process that read beside a writer, 25 ms a request"
 THREADS = (1, 16, 64)
 DELAY_MS = 25
+STALE_MS = 100
 SECONDS = float(os.environ.get("WORMDB_BENCH_SECONDS", "6"))
 URL = "memory://crowd"
 
@@ -65,7 +66,23 @@ class Rate:
 
 def run() -> list[Row | Count]:
     """Each number of threads, with probes of their own and together."""
-    return [row for threads in THREADS for row in _rows(threads)]
+    return [*(row for threads in THREADS for row in _rows(threads)), *_choices()]
+
+
+def _choices() -> list[Count]:
+    """Reads that need not see the newest state."""
+    threads = THREADS[-1]
+    stale, known = measure(threads, stale_ms=STALE_MS), measure(threads, at_least=1)
+    return [
+        Count(
+            f"{threads} threads, stale_ms={STALE_MS}: GETs a read",
+            str(stale),
+            stale.gets_a_read,
+            "≤ 0.1",
+            stale.gets_a_read <= 0.1,
+        ),
+        Count(f"{threads} threads, at_least of what is known: GETs", str(known), known.gets, "0", known.gets == 0),
+    ]
 
 
 def _rows(threads: int) -> list[Count]:

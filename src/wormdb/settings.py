@@ -317,7 +317,8 @@ class Settings:
     """How a database behaves in this process; every value has a default that is safe."""
 
     staleness_ms: float = 0
-    """How long a reader may skip asking the store for newer entries; 0 asks at every read."""
+    """How long a reader may skip asking the store for newer entries, unless a call gives `stale_ms` or `at_least`; 0
+    asks at every read."""
     read_seconds: float = READ_SECONDS
     """How long a read may take. A query has this time for each batch of rows; work on a whole collection, such as
     `forward` or `verify`, is given up if the store has not answered for this long."""

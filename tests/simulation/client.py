@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.replay import Violation, shared_values
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
 
 __all__ = ["Client"]
+
+STALE_MS = 5000
 
 
 class Client:
@@ -46,10 +49,15 @@ class Client:
         with self.world.history.call("read", id=identity) as call:
             call.result = _stored(self.node.collection.find_by_id(identity))
 
-    def scan(self, *, stale: bool = False) -> None:
-        """Read everything there is, as one state; `stale` may be as old as five seconds."""
-        with self.world.history.call("scan", own_floor=self.node.highest_acked, stale=stale) as call:
-            view = self.node.ledger.view(staleness_ms=5000 if stale else 0)
+    def scan(self, *, stale: bool = False, at_least: int | None = None) -> None:
+        """Read everything there is, as one state; `stale` may be as old as five seconds, or as `at_least` says."""
+        floor = max(self.node.highest_acked, at_least or 0)
+        if stale:
+            floor = max(floor, self.node.known_ago(STALE_MS))
+        is_any = stale or at_least is not None
+        with self.world.history.call("scan", own_floor=floor, stale=is_any, at_least=at_least) as call:
+            staleness_ms = STALE_MS if stale else math.inf if is_any else 0
+            view = self.node.ledger.view(staleness_ms=staleness_ms, at_least=at_least or 0)
             found = {
                 json.loads(held.id): held.document.decode() for _, held in view.scan() if held.document is not None
             }
@@ -59,6 +67,8 @@ class Client:
         """Read one document, or everything, perhaps as it was a moment ago."""
         if kind == "read":
             self.read(self.world.pick("a", "b", "s0", "s1", "x"))
+        elif kind == "at least":
+            self.scan(at_least=int(self.world.chance.fraction() * (self.world.bucket.highest + 1)))
         else:
             self.scan(stale=kind == "stale")
 

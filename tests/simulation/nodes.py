@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +15,6 @@ from tests.simulation.remembered import remembered_blocks
 from tests.simulation.scheduler import Process, ProcessClock
 from tests.simulation.store import COLLECTION, Bucket, SimStore
 from wormdb.api.database import Database
-from wormdb.engine import ledger
 from wormdb.engine.blocks import listing
 from wormdb.engine.commit.turns import TurnLook, WriterTurns
 from wormdb.engine.forward import build as index_build
@@ -223,6 +223,13 @@ class Node:
     def collection(self) -> Collection[Document]:
         """The collection as users hold it."""
         return self._database[COLLECTION.removesuffix("/")]
+
+    def known_ago(self, stale_ms: float) -> int:
+        """How far the log went so long ago by this node's monotonic clock; 0 if that clock has ever stood still."""
+        if self.process.suspended_ms:
+            return 0
+        moment = self._world.scheduler.now - stale_ms / self._drift
+        return bisect_left(self._world.bucket.landed, moment)
 
     def jump(self, jump_ms: float) -> None:
         """Set the wall clock wrong, as an operator or NTP would."""

@@ -218,7 +218,7 @@ class _Run:
                 world.scheduler.sleep(world.between(0, READER_REST_MS))
                 if not world.workers:
                     return
-                self._guarded(node, lambda: client.look(world.pick("read", "scan", "scan", "stale")))
+                self._guarded(node, lambda: client.look(world.pick("read", "scan", "scan", "stale", "at least")))
 
         world.scheduler.spawn(name, body)
 

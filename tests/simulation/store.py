@@ -168,6 +168,8 @@ class Bucket:
     broken: list[str] = field(default_factory=list)
     """Promises that the engine broke towards the store."""
     highest: int = 0
+    landed: list[float] = field(default_factory=list)
+    """When each entry became a part of the log, the first one first."""
     """The last slot without a gap before it."""
 
     def __post_init__(self) -> None:
@@ -229,6 +231,7 @@ class Bucket:
             self.attached.update({PATHS.block(block.name): number for block in attached})
             while self.highest + 1 in self.entries:
                 self.highest += 1
+                self.landed.append(self.scheduler.now)
 
     def _root_written(self, root: Root) -> None:
         before = self.roots[-1] if self.roots else None
