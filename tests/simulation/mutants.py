@@ -386,7 +386,7 @@ def answer_for_later_readers() -> AbstractContextManager[object]:
 
 
 def answer_for_later_probes() -> AbstractContextManager[object]:
-    return rewritten(GroupRead, ("if sender is reader or 0 < sender.order < reader.order:", "if True:"))
+    return rewritten(GroupRead, ("if is_covered:", "if True:"))
 
 
 def readers_served_by_half_a_tail() -> AbstractContextManager[object]:

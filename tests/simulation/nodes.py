@@ -15,6 +15,7 @@ from tests.simulation.remembered import remembered_blocks
 from tests.simulation.scheduler import Process, ProcessClock
 from tests.simulation.store import COLLECTION, Bucket, SimStore
 from wormdb.api.database import Database
+from wormdb.engine import ledger
 from wormdb.engine.blocks import listing
 from wormdb.engine.commit.turns import TurnLook, WriterTurns
 from wormdb.engine.forward import build as index_build

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from wormdb.api.calls import limited
 from wormdb.engine.commit.operations import Guards, Pending, ReadVersion, Remove
@@ -22,7 +21,6 @@ from wormdb.errors import (
 )
 from wormdb.format import json
 from wormdb.format.values import normalize
-from wormdb.settings import INT_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.deadline import within
 
-__all__ = ["NOW", "Access", "Freshness", "Home", "check_freshness"]
+__all__ = ["NOW", "Access", "Freshness", "Home"]
 
 
 T = TypeVar("T")
@@ -90,35 +88,6 @@ class Freshness:
 
 
 NOW: Final = Freshness()
-
-
-def check_freshness(access: Access[Any], at_least: object, stale_ms: object, as_of: object = None) -> Freshness | None:
-    """What a call says about the state that it reads; None if nothing.
-
-    Raises InvalidRequestError for a token that is damaged or of another collection, and for what is no number. No
-    requests.
-    """
-    if at_least is None and stale_ms is None:
-        return None
-    what = f"a read of {access.name}"
-    if as_of is not None:
-        reason = f"as_of names one state, and {'at_least' if stale_ms is None else 'stale_ms'} allows several"
-        raise InvalidRequestError(what, reason=reason, fix="leave out one of them")
-    is_time = isinstance(stale_ms, int | float) and not isinstance(stale_ms, bool) and 0 <= stale_ms < math.inf
-    if stale_ms is not None and not is_time:
-        reason = f"stale_ms must be a number of 0 or more, not {stale_ms!r:.40}"
-        raise InvalidRequestError(what, reason=reason, fix="give milliseconds, or leave it out")
-    number = 0 if at_least is None else at_least
-    if isinstance(number, str):
-        from wormdb.api.options import read_state_token  # a number needs none of it
-
-        number = read_state_token(number, access.ledger.collection)
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= INT_MAX:
-        reason = f"at_least must be a log number or a token, not {at_least!r:.40}"
-        raise InvalidRequestError(what, reason=reason, fix="give the rev of a document, or the token of a collection")
-    if number:
-        _ = access.log  # files of another program have no numbers
-    return Freshness(math.inf if stale_ms is None else cast("float", stale_ms), number)
 
 
 @dataclass(frozen=True, slots=True)

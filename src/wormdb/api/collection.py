@@ -6,10 +6,8 @@ Thin on purpose: what is true is decided by `wormdb.engine`, what fits a model b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from wormdb.api.access import NOW, check_freshness
 from wormdb.api.batch import Batch
 from wormdb.api.blob_methods import BlobMethods
 from wormdb.api.calls import commits, reads, works
@@ -110,25 +108,6 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         """The folder of the collection in the bucket."""
         return self._ledger.collection
 
-    @property
-    def token(self) -> str:
-        """What this process has read and written of the collection so far, for `at_least` here or elsewhere.
-
-        Text that is safe in URLs. No requests.
-        """
-        from wormdb.api.options import state_token
-
-        return state_token(self.prefix, self._ledger.seen)
-
-    def with_options(self, *, at_least: int | str | None = None, stale_ms: float | None = None) -> Collection[T]:
-        """A handle of the same collection whose reads need not see the newest state. No requests.
-
-        They see any state from the log number or token `at_least` on, that was the newest at most `stale_ms` ago; a
-        call may say something else. Without either, the newest. What is written is checked against the newest state.
-        Raises InvalidRequestError for a token that is damaged or of another collection.
-        """
-        return Collection(replace(self._access, freshness=check_freshness(self._access, at_least, stale_ms) or NOW))
-
     def __repr__(self) -> str:
         return f"Collection({self._writer.origin!r})"
 
@@ -136,44 +115,6 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         return self._access.limited(kind, timeout)
 
     # --- reading ---
-
-    @reads
-    def find_by_id(
-        self,
-        identity: Any,
-        *,
-        as_of: Moment = None,
-        at_least: int | str | None = None,
-        stale_ms: float | None = None,
-        timeout: float | None = None,
-    ) -> T | None:
-        """The document with this id, or None. 1 GET in a warm process; of the past as `get_history`.
-
-        One of the past is a copy, with the `rev` and `seq` it had: saving it replaces what is there now.
-        """
-        if at_least is not None or stale_ms is not None:
-            return self._access.find(identity, check_freshness(self._access, at_least, stale_ms, as_of))
-        if as_of is not None:
-            past = self._recall.at(identity, as_of)
-            return None if past is None else self._writer.show_past(past)
-        return self._access.find(identity)
-
-    @reads
-    def exists(
-        self,
-        identity: Any,
-        *,
-        as_of: Moment = None,
-        at_least: int | str | None = None,
-        stale_ms: float | None = None,
-        timeout: float | None = None,
-    ) -> bool:
-        """Whether there is a document with this id. 1 GET in a warm process; of the past as `get_history`."""
-        if at_least is not None or stale_ms is not None:
-            return self._access.has(identity, check_freshness(self._access, at_least, stale_ms, as_of))
-        if as_of is not None:
-            return self._recall.at(identity, as_of) is not None
-        return self._access.has(identity)
 
     @overload
     def scan(self, start: Any = None, stop: Any = None, *, as_of: Moment = None) -> Iterator[T]: ...

@@ -1,4 +1,4 @@
-"""The query methods of `Collection`.
+"""The reading methods of `Collection`: documents by id, queries, numbers, cursors.
 
 The first call imports what answers it, so that a program that only gets and saves documents does not wait for it.
 """
@@ -7,13 +7,14 @@ The first call imports what answers it, so that a program that only gets and sav
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
-from wormdb.api.access import check_freshness
 from wormdb.api.calls import reads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Self
 
     from wormdb.api.access import Access
     from wormdb.api.cursor import Cursor
@@ -41,6 +42,10 @@ class QueryMethods(Generic[T]):
 
     _access: Access[T]
 
+    def __init__(self, access: Access[T]) -> None:
+        """No requests."""
+        self._access = access
+
     @property
     def source(self) -> Literal["log", "files"]:
         """What it is read from: its log, or files that another program keeps.
@@ -55,7 +60,72 @@ class QueryMethods(Generic[T]):
 
         return CollectionHistory(self._access)
 
+    @property
+    def token(self) -> str:
+        """What this process has read and written of the collection so far, for `at_least` here or elsewhere.
+
+        Text that is safe in URLs. No requests.
+        """
+        from wormdb.api.options import state_token
+
+        return state_token(self._access.ledger.collection, self._access.ledger.seen)
+
+    def with_options(self, *, at_least: int | str | None = None, stale_ms: float | None = None) -> Self:
+        """A handle of the same collection whose reads need not see the newest state. No requests.
+
+        They see any state from the log number or token `at_least` on, that was the newest at most `stale_ms` ago; a
+        call may say something else. Without either, the newest. What is written is checked against the newest state.
+        Raises InvalidRequestError for a token that is damaged or of another collection.
+        """
+        from wormdb.api.access import NOW
+        from wormdb.api.options import check_freshness
+
+        freshness = check_freshness(self._access, at_least, stale_ms) or NOW
+        return type(self)(replace(self._access, freshness=freshness))
+
     # --- rows ---
+
+    @reads
+    def find_by_id(
+        self,
+        identity: Any,
+        *,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
+    ) -> T | None:
+        """The document with this id, or None. 1 GET in a warm process; of the past as `get_history`.
+
+        One of the past is a copy, with the `rev` and `seq` it had: saving it replaces what is there now.
+        """
+        if at_least is not None or stale_ms is not None:
+            from wormdb.api.options import check_freshness
+
+            return self._access.find(identity, check_freshness(self._access, at_least, stale_ms, as_of))
+        if as_of is not None:
+            past = self._recall.at(identity, as_of)
+            return None if past is None else self._access.writer.show_past(past)
+        return self._access.find(identity)
+
+    @reads
+    def exists(
+        self,
+        identity: Any,
+        *,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
+    ) -> bool:
+        """Whether there is a document with this id. 1 GET in a warm process; of the past as `get_history`."""
+        if at_least is not None or stale_ms is not None:
+            from wormdb.api.options import check_freshness
+
+            return self._access.has(identity, check_freshness(self._access, at_least, stale_ms, as_of))
+        if as_of is not None:
+            return self._recall.at(identity, as_of) is not None
+        return self._access.has(identity)
 
     @overload
     def find(
@@ -220,8 +290,11 @@ class QueryMethods(Generic[T]):
     ) -> int:
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
         if filter is None and self._access.files is None:
-            freshness = check_freshness(self._access, at_least, stale_ms, as_of)
-            return self._access.view(freshness).count if as_of is None else self._recall.count(as_of)
+            if at_least is not None or stale_ms is not None:
+                from wormdb.api.options import check_freshness
+
+                return self._access.view(check_freshness(self._access, at_least, stale_ms, as_of)).count
+            return self._access.view().count if as_of is None else self._recall.count(as_of)
         return self._results(filter, {"as_of": as_of, "at_least": at_least, "stale_ms": stale_ms}).count()
 
     @reads

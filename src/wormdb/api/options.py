@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import repeat
 from operator import is_
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cast
 from zlib import crc32
 
-from wormdb.api.access import check_freshness
+from wormdb.api.access import Freshness
 from wormdb.api.history import parse_as_of
 from wormdb.bql.functions import Functions
 from wormdb.bql.parse import parse_filter
@@ -25,11 +25,12 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.query.request import STRATEGIES, QueryRequest, Strategy
 from wormdb.schema.problems import did_you_mean
+from wormdb.settings import INT_MAX
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wormdb.api.access import Access, Freshness
+    from wormdb.api.access import Access
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.moments import AsOf
 
@@ -41,11 +42,11 @@ __all__ = [
     "TokenKind",
     "WrittenFilter",
     "WrittenSelect",
+    "check_freshness",
     "check_query",
     "expand_functions",
     "page_token",
     "read_filter",
-    "read_state_token",
     "refuse_token",
     "seal",
     "state_token",
@@ -351,12 +352,39 @@ def _after(query: CheckedQuery, token: str) -> CheckedQuery:
 # --- states ---
 
 
+def check_freshness(access: Access[Any], at_least: object, stale_ms: object, as_of: object = None) -> Freshness | None:
+    """What a call says about the state that it reads; None if nothing.
+
+    Raises InvalidRequestError for a token that is damaged or of another collection, and for what is no number. No
+    requests.
+    """
+    if at_least is None and stale_ms is None:
+        return None
+    what = f"a read of {access.name}"
+    if as_of is not None:
+        reason = f"as_of names one state, and {'at_least' if stale_ms is None else 'stale_ms'} allows several"
+        raise InvalidRequestError(what, reason=reason, fix="leave out one of them")
+    is_time = isinstance(stale_ms, int | float) and not isinstance(stale_ms, bool) and 0 <= stale_ms < math.inf
+    if stale_ms is not None and not is_time:
+        reason = f"stale_ms must be a number of 0 or more, not {stale_ms!r:.40}"
+        raise InvalidRequestError(what, reason=reason, fix="give milliseconds, or leave it out")
+    number = 0 if at_least is None else at_least
+    if isinstance(number, str):
+        number = _read_state_token(number, access.ledger.collection)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= INT_MAX:
+        reason = f"at_least must be a log number or a token, not {at_least!r:.40}"
+        raise InvalidRequestError(what, reason=reason, fix="give the rev of a document, or the token of a collection")
+    if number:
+        _ = access.log  # files of another program have no numbers
+    return Freshness(math.inf if stale_ms is None else cast("float", stale_ms), number)
+
+
 def state_token(collection: str, number: int) -> str:
     """The token of a log number of a collection. No requests."""
     return seal("state", _place_of(collection) + number.to_bytes(8, "big"))
 
 
-def read_state_token(token: str, collection: str) -> int:
+def _read_state_token(token: str, collection: str) -> int:
     """The log number of a token; raises InvalidRequestError if it is of another collection. No requests."""
     body = unseal("state", token)
     if body[:_DIGEST_BYTES] != _place_of(collection):

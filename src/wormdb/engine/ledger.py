@@ -222,6 +222,8 @@ class Ledger:
         of a log number. A process's own writes are always in it. Raises InvalidRequestError if the log ends before.
         """
         self._runtime.check()
+        if not staleness_ms and not at_least:
+            return self._readers.view(keys)
         known = self._known_within(staleness_ms, at_least) if staleness_ms else None
         return known or self._ask(staleness_ms, at_least, keys)
 
@@ -271,7 +273,7 @@ class Ledger:
         """
         self._runtime.check()
         if not self._runtime.is_distant:
-            return self._get(key, staleness_ms)
+            return self._get(key, staleness_ms, at_least)
         known = self._head.view()
         is_known = known.overlay.get(key, known.number) is not None
         is_known = is_known or (isinstance(known.base, RunBase) and known.base.runs.keeps(key))

@@ -173,8 +173,10 @@ class GroupRead:
         number = self._head.number
         with self._lock:
             if ended:
+                reader.is_served = True
                 for sender in self._senders:
-                    if sender is reader or 0 < sender.order < reader.order:
+                    is_covered = bool(reader.readers) if sender is reader else 0 < sender.order < reader.order
+                    if is_covered:
                         self._serve(sender)
                 self.asked_at = reader.sent if self.asked_at is None else max(self.asked_at, reader.sent)
                 if reader.known is None or reader.known == number:
