@@ -98,6 +98,7 @@ class WrappedStore(Store):
     def __init__(self, inner: Store) -> None:
         """Closing the wrapper closes `inner`."""
         self._inner = inner
+        self._is_served = inner.is_served
         self._lifetime = Lifetime(inner.name)
 
     def __repr__(self) -> str:
@@ -116,7 +117,7 @@ class WrappedStore(Store):
     @property
     def is_served(self) -> bool:
         """As the store inside."""
-        return self._inner.is_served
+        return self._is_served
 
     def get(self, key: str) -> StoredObject:
         """As the store inside."""
