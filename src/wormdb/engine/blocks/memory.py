@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
@@ -65,3 +66,16 @@ def give_back_memory() -> None:
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
+    _trimmer()()
+
+
+@cache
+def _trimmer() -> Callable[[], object]:
+    """Gives back what the allocator of C keeps, of every thread; it is glibc's that keeps much of each."""
+    import ctypes
+
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return lambda: None
+    return partial(trim, 0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +29,7 @@ from wormdb.settings import MIB
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     import pyarrow as pa
@@ -38,11 +40,15 @@ if TYPE_CHECKING:
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.sidecar import PageMap
 
-__all__ = ["BlockRows", "ColumnRequest", "fetch_columns", "is_heavy", "is_kept", "may_be_kept"]
+    GroupRead = Callable[[], Callable[[], "BlockRows"]]
+    """Reads the bytes of some row groups, and gives what unpacks them."""
+
+__all__ = ["BlockRows", "ColumnRequest", "fetch_columns", "fetch_groups", "is_heavy", "is_kept", "may_be_kept"]
 
 DOCUMENTS_WHOLE_BYTES: Final = 4 * MIB
 """A block up to this size is read whole if documents are wanted, which are most of it: that saves a round trip."""
 _PAGES_AT_ONCE = 64
+_ROWS_AT_ONCE: Final = 4_096
 _STORED_VERSIONS = ("_rev", "_seq")
 _DELETED = "$deleted"  # which no path of a field is
 
@@ -120,6 +126,15 @@ def fetch_columns(
     return _of_kept(entry, wanted, kept | found)
 
 
+def fetch_groups(shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest) -> deque[GroupRead]:
+    """As `fetch_columns` of a whole block, but each row group is read by a call: its documents are in memory alone.
+
+    1 GET for a block of medium size now. Otherwise 1 for its page map unless that is kept, and 1 for each range of
+    chunks by each of the calls. None of it is kept. Raises as `fetch_columns`; the calls too.
+    """
+    return deque(_steps(shelf, entry, wanted, b"", None, by_group=True))
+
+
 def may_be_kept(shelf: Shelf, wanted: ColumnRequest) -> bool:
     """Whether such columns stay decoded at all: documents do not, which are much longer."""
     return shelf.columns.bytes_max > 0 and not wanted.with_documents
@@ -154,8 +169,27 @@ def _read(
     shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest, low: bytes = b"", high: bytes | None = None
 ) -> BlockRows:
     """The same from the store."""
+    return _joined_rows([read()() for read in _steps(shelf, entry, wanted, low, high, by_group=False)])
+
+
+def _joined_rows(found: Sequence[BlockRows]) -> BlockRows:
+    """Rows of one block, of one stretch after the other."""
     import pyarrow as pa
 
+    if len(found) == 1:
+        return found[0]
+    gone = [one.deleted for one in found if one.deleted is not None]
+    deleted = pa.chunked_array([chunk for one in gone for chunk in one.chunks], pa.bool_()) if gone else None
+    return BlockRows(join_portions([one.portion for one in found]), deleted)
+
+
+def _steps(
+    shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest, low: bytes, high: bytes | None, *, by_group: bool
+) -> list[GroupRead]:
+    """What reads the rows of a block that are wanted, one stretch after the other.
+
+    Their bytes are read now; with `by_group` each time, unless the block is read whole.
+    """
     most = DOCUMENTS_WHOLE_BYTES if is_heavy(shelf, entry, wanted) else BLOCK_WHOLE_BYTES
     reader = _BlockReader.of(shelf, entry, low, high, most)
     stored = {stats.path: stats.type for stats in shelf.stats(entry)}
@@ -164,16 +198,22 @@ def _read(
     whole = bool(absent) or wanted.with_documents
     needed = [*typed, *(["_deleted"] if entry.deleted else []), *(reader.of_documents if whole else [])]
     columns = list(dict.fromkeys([*needed, *(_STORED_VERSIONS if wanted.with_versions else ())]))
-    block, types = reader.open(columns), {path: stored[path] for path in typed}
+    block, types = None if by_group else reader.open(columns), {path: stored[path] for path in typed}
     # Documents are much longer than the columns made of them: those of one row group are in memory at a time.
-    steps = [range(group, group + 1) for group in reader.groups] if absent else [reader.groups]
-    found = [
-        _from_table(reader, groups, read_arrow(block, columns, groups=groups), _Choice(wanted, types, absent))
-        for groups in steps
-    ]
-    gone = [one.deleted for one in found if one.deleted is not None]
-    deleted = pa.chunked_array([chunk for one in gone for chunk in one.chunks], pa.bool_()) if gone else None
-    return BlockRows(join_portions([one.portion for one in found]), deleted)
+    steps = [range(group, group + 1) for group in reader.groups] if absent or by_group else [reader.groups]
+
+    def unpack(groups: range, opened: Block) -> BlockRows:
+        table, choice = read_arrow(opened, columns, groups=groups), _Choice(wanted, types, absent)
+        if not absent:
+            return _from_table(reader, groups, table, choice)
+        # Columns that are made of documents: only of some of them at once these are in memory another two times.
+        starts = range(0, table.num_rows, _ROWS_AT_ONCE)
+        return _joined_rows([_from_table(reader, groups, table.slice(at, _ROWS_AT_ONCE), choice) for at in starts])
+
+    def read(groups: range) -> Callable[[], BlockRows]:
+        return partial(unpack, groups, block or reader.open(columns, groups))
+
+    return [partial(read, groups) for groups in steps]
 
 
 def is_heavy(shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest) -> bool:
@@ -269,12 +309,12 @@ class _BlockReader:
         is_old = self.shelf.upgrades.is_old(self.entry)
         return ["_doc", *(["_rev"] if is_old else []), *(["_deleted"] if is_old and self.entry.deleted else [])]
 
-    def open(self, columns: Sequence[str]) -> Block:
-        """The block, with some columns of the row groups that are wanted."""
+    def open(self, columns: Sequence[str], groups: range | None = None) -> Block:
+        """The block, with some columns of row groups; of those that are wanted if none are named."""
         if self.block is not None:
             return self.block
         assert self.page_map is not None
-        parts = parts_for(self.page_map, columns, groups=self.groups)
+        parts = parts_for(self.page_map, columns, groups=self.groups if groups is None else groups)
         bodies = self.shelf.ranges(self.entry, [ByteRange(part.offset, part.length) for part in parts])
         return assemble_block(self.page_map, zip(parts, bodies, strict=True))
 

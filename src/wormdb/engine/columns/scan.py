@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.listing import Run
     from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.columns.merge import ColumnPart
     from wormdb.engine.columns.sources import RowSource
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import Base, StoredVersion, View
@@ -389,13 +390,21 @@ class _Scan:
             near = [source for source, first, _ in heads if first <= bound]
             for source in near:
                 source.begin()
-            parts = [part for source in near if (part := source.take(bound)) is not None]
-            # A block that shares its range with no other has no keys; rows of the tail before it are not in its range.
-            alone = [part for part in parts if part.keys is None]
-            for several in ([part for part in parts if part.keys is not None], alone):
-                portion = merge_parts(several) if several else None
-                if portion is not None and portion.rows:
-                    yield portion if self.wanted.with_ids or "_id" not in portion.types else portion.without("_id")
+            merged = self._merged([part for source in near if (part := source.take(bound)) is not None])
+            while merged:
+                yield merged.pop(0)  # not held while the next is read: documents may be long
+
+    def _merged(self, parts: Sequence[ColumnPart]) -> list[Portion]:
+        """The rows of parts that end at one key."""
+        # A block that shares its range with no other has no keys; rows of the tail before it are not in its range.
+        alone = [part for part in parts if part.keys is None]
+        shared = [part for part in parts if part.keys is not None]
+        found = [merge_parts(several) for several in (shared, alone) if several]
+        return [
+            portion if self.wanted.with_ids or "_id" not in portion.types else portion.without("_id")
+            for portion in found
+            if portion is not None and portion.rows
+        ]
 
     def loose(self, state: State, attached: int) -> LooseScan:
         """The same rows in any order, for as long as all that is needed is kept; `attached` runs came with jobs."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
+from wormdb.engine.blocks.memory import give_back_memory
 from wormdb.engine.blocks.portion import (
     DOCUMENT,
     VERSION_TYPES,
@@ -17,7 +19,7 @@ from wormdb.engine.blocks.portion import (
     texts_of,
     version_cells,
 )
-from wormdb.engine.columns.fetch import fetch_columns, is_heavy, is_kept
+from wormdb.engine.columns.fetch import fetch_columns, fetch_groups, is_heavy, is_kept
 from wormdb.engine.columns.merge import ColumnPart, KeyColumn
 from wormdb.format import json
 from wormdb.format.arrays import array_of
@@ -25,15 +27,18 @@ from wormdb.format.columns import KIND_PREFIX, ColumnSpec, encode_column
 from wormdb.settings import BLOCK_BYTES_TARGET, MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.columns.fetch import ColumnRequest
+    from wormdb.engine.columns.fetch import BlockRows, ColumnRequest, GroupRead
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.entries import Range
     from wormdb.format.blocklist import BlockEntry
+
+    _PartRead = Callable[[], Callable[[], ColumnPart]]
+    """Reads the bytes of a part of a block, and gives what unpacks them."""
 
 __all__ = ["BlockPlan", "RowSource", "RunSource", "Tail", "encode_rows", "portion_of_rows"]
 
@@ -133,8 +138,12 @@ class RunSource:
         self._wanted = wanted
         self._span = span
         self._rows = rows
-        self._ahead: deque[tuple[BlockPlan, Iterator[ColumnPart]]] = deque()
+        self._ahead: deque[tuple[BlockPlan, Iterator[deque[_PartRead]]]] = deque()
         self._next = next(plans, None)
+        self._rest: deque[_PartRead] | None = None
+        """What reads the parts of the first block ahead that are left."""
+        self._soon: Iterator[Callable[[], ColumnPart]] | None = None
+        """The next of them, which is being read."""
         self._part: ColumnPart | None = None
         self._done = 0
 
@@ -172,17 +181,26 @@ class RunSource:
     def take(self, bound: bytes) -> ColumnPart | None:
         """As `RowSource`."""
         plan, coming = self._ahead[0]
+        if self._rest is None:
+            self._rest = next(coming)
         if self._part is None:
-            self._part = next(coming)
+            # Threads of the pool read bytes alone: each of them keeps memory for what was small and is freed.
+            self._part = (self._rest.popleft()() if self._soon is None else next(self._soon))()
+            is_more = self._rest and self._rows is None
+            self._soon = self._shelf.begin(_call, self._rest.popleft()) if is_more else None
         part, start = self._part, self._done
         rows = _rows(part)
         stop = rows if bound >= plan.entry.key_last else _keys(part).first_above(bound)
         if stop < rows:
             self._done = stop
         else:
-            self._rows = self._rows and 2 * self._rows
-            self._ahead.popleft()
             self._part, self._done = None, 0
+            if not self._rest and self._soon is None:
+                self._rows = self._rows and 2 * self._rows
+                self._ahead.popleft()
+                self._rest = None
+                if plan.entry.length > AHEAD_DOCUMENT_BYTES and self._wanted.with_documents:
+                    give_back_memory()
         return part.slice(start, stop) if start < stop else None
 
     def _is_cut(self, entry: BlockEntry) -> bool:
@@ -193,10 +211,25 @@ class RunSource:
         wanted = self._wanted.hiding() if plan.is_hiding else self._wanted
         return wanted.keyed() if plan.is_shared or self._is_cut(plan.entry) else wanted
 
-    def _fetch(self, plan: BlockPlan) -> ColumnPart:
+    def _fetch(self, plan: BlockPlan) -> deque[_PartRead]:
+        """The parts of a block: one, or one for each row group if its documents go to no other place."""
+        needed = self._needed(plan)
+        if not needed.with_documents or plan.is_shared or self._is_cut(plan.entry):
+            part = self._whole(plan, needed)
+            return deque([lambda: lambda: part])  # read already, in the thread that began with the block
+        return deque(partial(self._read, group) for group in fetch_groups(self._shelf, plan.entry, needed))
+
+    def _read(self, group: GroupRead) -> Callable[[], ColumnPart]:
+        return partial(self._group, group())
+
+    def _group(self, unpack: Callable[[], BlockRows]) -> ColumnPart:
+        rows = unpack()
+        return ColumnPart(rows.portion, None, rows.deleted, self._rank)
+
+    def _whole(self, plan: BlockPlan, needed: ColumnRequest) -> ColumnPart:
         entry, span = plan.entry, self._span
         is_cut = self._is_cut(entry)
-        fetched = fetch_columns(self._shelf, entry, self._needed(plan), span.low, span.high)
+        fetched = fetch_columns(self._shelf, entry, needed, span.low, span.high)
         keys = KeyColumn.of(fetched.portion) if plan.is_shared or is_cut else None
         portion = fetched.portion
         part = ColumnPart(None if plan.is_hiding else portion, keys, fetched.deleted, self._rank)
@@ -204,6 +237,10 @@ class RunSource:
             stop = len(keys) if span.high is None else keys.first_at(span.high)
             part = part.slice(keys.first_at(span.low), stop)
         return part
+
+
+def _call(read: _PartRead) -> Callable[[], ColumnPart]:
+    return read()
 
 
 def _rows(part: ColumnPart) -> int:
