@@ -13,13 +13,13 @@ ASKED = request({"customer": "c1", "status": "paid"}, limit=20)
 
 TEXT = """\
 index_lookup: index byCustomer narrows, documents are tested for: status
-about 9 requests, 130 KB, 10 rows, 1.9 ms of processor time
+about 9 requests, 98.0 KB, 10 rows, 1.1 ms of processor time
 Part  limit 20
 └─ Residual  {"status":{"$eq":"paid"}}
    └─ Fetch
       └─ IndexScan  byCustomer, 1 range
 rejected
-  index_lookup  index byCustomer (customer)  1.0 times the cost  (9 requests, 130 KB, 10 rows, 1.9 ms)
+  index_lookup  index byCustomer (customer)  1.0 times the cost  (9 requests, 98.0 KB, 10 rows, 1.1 ms)
 """
 
 

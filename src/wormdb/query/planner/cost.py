@@ -74,15 +74,15 @@ SIDE_BY_SIDE: Final = 16
 
 ENTRY: Final = 1.3
 """An entry of an index, from a leaf that is kept to the key of its id."""
-NODE: Final = 500.0
-"""A node of an index, unpacked."""
+NODE: Final = 230.0
+"""A leaf of an index, unpacked; those above are shorter."""
 ROW: Final = 13.0
 """A document by its id, from a row that is kept, decoded."""
 PAGE: Final = 150.0
 """A page of documents, unpacked, with the row that is looked for."""
-PAGE_ROW: Final = 4.0
+PAGE_ROW: Final = 3.2
 """Another row of a page of which more than one is looked for."""
-SEARCHED_ROWS: Final = 4.0
+SEARCHED_ROWS: Final = 4.5
 """As many of these as one row of a page takes to be searched."""
 DECODED: Final = 9.0
 """A document of a scan that is part of the answer."""
@@ -92,18 +92,22 @@ ORDERED: Final = 6.0
 """A decoded document that is put in order."""
 CELL: Final = 0.004
 """A value of a column that is kept, tested together with thousands of others."""
-CELL_UNPACKED: Final = 0.06
+CELL_UNPACKED: Final = 0.03
 """A value of a column as it is stored."""
 CELL_MADE: Final = 1.2
 """A value of a path that is no column, from the document of its row."""
 TEXT: Final = 0.6
 """A stored document of a scan, not decoded."""
+CHANGED: Final = 40.0
+"""The entries of a document that the tail changed, before and after."""
 SCAN: Final = 150.0
 """A scan of columns, however short."""
+BLOCK: Final = 450.0
+"""A block of which something is unpacked, however little."""
 SEARCH: Final = 20.0
 """A range of an index, however short."""
 
-ENTRY_BYTES: Final = 24
+ENTRY_BYTES: Final = 8
 """An entry of an index, as it is stored."""
 NODE_ENTRIES: Final = 1_000
 """Entries in a leaf of an index."""
@@ -265,7 +269,7 @@ class _Estimator:
         decoded = 0.0 if has_documents else facts.kept.columns(node.names)
         missing = (1.0 - decoded) * (1.0 - facts.kept.documents())
         columns = len(node.names) - has_documents
-        work = SCAN + read * columns * (CELL + (1.0 - decoded) * CELL_UNPACKED)
+        work = SCAN + (1.0 - decoded) * blocks * BLOCK + read * columns * (CELL + (1.0 - decoded) * CELL_UNPACKED)
         if has_documents:
             made = len(self.asked - facts.columns)
             work += read * (TEXT + made * CELL_MADE)
@@ -307,7 +311,7 @@ class _Estimator:
         leaves = max(taken / NODE_ENTRIES, min(len(spans), taken), 1.0)
         # The upper levels are shared by all ranges, and stay in caches.
         nodes = (height - 1 + leaves) * (1.0 - kept) if height else 0.0
-        work = taken * ENTRY + nodes * NODE + len(spans) * SEARCH
+        work = taken * ENTRY + leaves * (1.0 - kept) * NODE + len(spans) * SEARCH + self._tail(name)
         cost = Cost(nodes, nodes * NODE_ENTRIES * ENTRY_BYTES, taken, height * (kept < 1.0), work / 1_000)
         first = None if wanted is None else ceil(taken)
         rows_kept = self._rows_kept(self.facts.kept.rows(name, spans, reverse=node.reverse, first=first))
@@ -324,7 +328,7 @@ class _Estimator:
         height, kept = self._height(name), self.facts.kept.nodes(name, spans)
         is_wide = self.selectivity.entries(name, spans) > NODE_ENTRIES * len(spans)
         nodes = float(height + max(height - 1, 0) * is_wide) * len(spans) * (1.0 - kept)
-        work = nodes * NODE + len(spans) * SEARCH
+        work = (1 + is_wide) * len(spans) * (1.0 - kept) * NODE + len(spans) * SEARCH + self._tail(name)
         cost = Cost(nodes, nodes * NODE_ENTRIES * ENTRY_BYTES, 0.0, height * (kept < 1.0), work / 1_000)
         return Estimate(cost, 1.0, kept=kept)
 
@@ -342,6 +346,10 @@ class _Estimator:
                 rows *= min(part.rows / every, 1.0) if every else 0.0
         spread = 1.0 if wanted is None else min(wanted / max(rows, LEAST), 1.0)
         return Estimate(cost, rows, spread, rows_kept=rows_kept)
+
+    def _tail(self, name: str) -> float:
+        """What it takes to find the entries of changed documents, which is done once for each index."""
+        return 0.0 if self.facts.kept.has_tail(name) else self.facts.tail_rows * CHANGED
 
     def _height(self, name: str) -> int:
         found = self.facts.find_index(name)

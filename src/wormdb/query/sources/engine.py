@@ -89,7 +89,7 @@ class RootKnowledge:
         with self._lock:
             root = self._root_facts(view)
             tail = self._tail_of(view)
-            kept = EngineResidency(ref(view.base), ledger.trees, view.definition, view.count)
+            kept = EngineResidency(ref(view.base), ledger.trees, view.definition, view.count, self._readers)
             facts = replace(_facts(view, root, tail), is_distant=ledger.is_distant, kept=kept)
             self._facts = (state, facts)
         return facts

@@ -14,13 +14,14 @@ from wormdb.engine.state.view import id_key
 from wormdb.format.columns import ColumnSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from weakref import ref
 
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.index.shelf import IndexShelf, KeptWay
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import Base
+    from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Range
     from wormdb.format.blocklist import BlockEntry
 
@@ -35,12 +36,18 @@ _LOOKED_AT: Final = 6
 class EngineResidency:
     """As `Residency`, of the base of a view. It does not keep the base alive."""
 
-    def __init__(self, base: ref[Base], trees: IndexShelf, definition: Definition, rows: int) -> None:
-        """`trees` are of the same collection, which has about `rows` documents. No requests."""
+    def __init__(
+        self, base: ref[Base], trees: IndexShelf, definition: Definition, rows: int, readers: Collection[Index]
+    ) -> None:
+        """`trees` are of the same collection, which has about `rows` documents. No requests.
+
+        `readers` has the indexes whose readers over the tail were made.
+        """
         self._base = base
         self._trees = trees
         self._specs = {spec.path: spec for spec in definition.columns}
         self._rows = rows
+        self._readers = readers
 
     @property
     def level(self) -> int:
@@ -85,6 +92,10 @@ class EngineResidency:
             entries = way.entries[::-1] if reverse else way.entries
             keys += [id_key(value) for _, value in _some(entries[:first])]
         return self.keys(keys) if keys else self.all_rows()
+
+    def has_tail(self, name: str) -> bool:
+        """As `Residency`."""
+        return any(index.name == name for index in list(self._readers))
 
     def keys(self, keys: Sequence[bytes]) -> float:
         """As `Residency`: of some of them."""

@@ -130,6 +130,10 @@ class Residency(Protocol):
         """Of the documents that have entries in ranges of an index, or of the first of them."""
         ...
 
+    def has_tail(self, name: str) -> bool:
+        """Whether the entries of an index that the tail changed are known."""
+        ...
+
     def keys(self, keys: Sequence[bytes]) -> float:
         """Of the documents under some keys of ids."""
         ...
@@ -170,6 +174,10 @@ class NothingKept:
     ) -> float:
         """Nothing."""
         return 0.0
+
+    def has_tail(self, name: str) -> bool:  # noqa: ARG002 - nothing is kept
+        """Nothing."""
+        return False
 
     def keys(self, keys: Sequence[bytes]) -> float:  # noqa: ARG002 - nothing is kept
         """Nothing."""
