@@ -75,7 +75,7 @@ WITH_TAIL = ("one", "equality, 100", "range, 100", "equality in order, 10", "ele
 
 # --- what is counted, in calls of Python, which take half a microsecond each
 
-REQUEST = 250.0
+REQUEST = 500.0
 BYTE = 0.001
 PAGE = 300.0
 """A page of documents that is unpacked."""
@@ -171,7 +171,7 @@ class Process:
     def __init__(self, folder: Path, *, indexed: bool) -> None:
         self.database = wormdb.connect(str(folder), settings=SETTINGS)
         ledger = self.database["things"]._ledger
-        self.source = EngineSource.of(ledger.view(), ledger)
+        self.source = EngineSource(ledger.view(), ledger)
         self.facts = self.source.facts if indexed else replace(self.source.facts, indexes=())
 
     def run(self, root: Node, request: QueryRequest) -> float:

@@ -65,8 +65,8 @@ class StoreSpeed:
 
 DISTANT: Final = StoreSpeed(latency=10_000, request=2_000, byte=0.02)
 """A cloud. The price of a request is taken for a millisecond and a half."""
-NEAR: Final = StoreSpeed(latency=20, request=80, byte=0.0005)
-"""A folder, or memory."""
+NEAR: Final = StoreSpeed(latency=100, request=200, byte=0.0005)
+"""A folder, which may lie on another machine, or memory."""
 SIDE_BY_SIDE: Final = 16
 """Requests that are sent at once, about."""
 

@@ -14,14 +14,13 @@ from wormdb.engine.state.view import id_key
 from wormdb.format.columns import ColumnSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Container, Sequence
     from weakref import ref
 
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.index.shelf import IndexShelf, KeptWay
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import Base
-    from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Range
     from wormdb.format.blocklist import BlockEntry
 
@@ -37,11 +36,11 @@ class EngineResidency:
     """As `Residency`, of the base of a view. It does not keep the base alive."""
 
     def __init__(
-        self, base: ref[Base], trees: IndexShelf, definition: Definition, rows: int, readers: Collection[Index]
+        self, base: ref[Base], trees: IndexShelf, definition: Definition, rows: int, readers: Container[str]
     ) -> None:
         """`trees` are of the same collection, which has about `rows` documents. No requests.
 
-        `readers` has the indexes whose readers over the tail were made.
+        `readers` has the names of the indexes whose readers over the tail were made.
         """
         self._base = base
         self._trees = trees
@@ -95,7 +94,7 @@ class EngineResidency:
 
     def has_tail(self, name: str) -> bool:
         """As `Residency`."""
-        return any(index.name == name for index in list(self._readers))
+        return name in self._readers
 
     def keys(self, keys: Sequence[bytes]) -> float:
         """As `Residency`: of some of them."""
