@@ -11,7 +11,6 @@ from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.values import equal, normalize_document
-from wormdb.schema.classes import Converter, model_from_class
 from wormdb.schema.identity import SAMPLES
 
 if TYPE_CHECKING:
@@ -322,6 +321,8 @@ class ClassCodec(Generic[T]):
 
     def __init__(self, cls: type[T]) -> None:
         """Read the class once; raises SchemaError."""
+        from wormdb.schema.classes import Converter, model_from_class  # plain documents need none of it
+
         self.model = model_from_class(cls)
         self._cls = cls
         self._converter = Converter(cls)

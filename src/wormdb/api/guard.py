@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, assert_never
 
-from wormdb.bql.match import compile_filter
 from wormdb.engine.commit.operations import Insert, InsertNext, Purge, Remove, Restore, Save, mapped_operation
 from wormdb.engine.state.view import changed_after, id_key
 from wormdb.errors import ConflictError, PermissionDeniedError, ValidationError
@@ -104,6 +103,8 @@ class UpsertGuard:
         """See `Guard`; raises ConflictError if one matches now, or if the tail does not tell. No requests."""
         changed = changed_after(view, self.seen.number)
         is_mapped = view.definition.versions != self.seen.definition.versions
+        from wormdb.bql.match import compile_filter
+
         matches = compile_filter(self.filter)
         if changed is None or is_mapped or any(_matches(held, matches) for held in changed):
             raise ConflictError("an upsert", reason="documents changed since none matched its filter")

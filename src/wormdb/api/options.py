@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -13,12 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cas
 from zlib import crc32
 
 from wormdb.api.access import Freshness
-from wormdb.api.history import parse_as_of
-from wormdb.bql.functions import Functions
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, parse_sort
-from wormdb.bql.text import parse_filter_text
 from wormdb.bql.tree import EVERYTHING, Compare, Filter, FunctionCall, has_calls
 from wormdb.engine.state.definition import functions_of
 from wormdb.errors import InvalidRequestError
@@ -80,6 +76,8 @@ def seal(kind: TokenKind, body: bytes) -> str:
 
 def unseal(kind: TokenKind, token: object) -> bytes:
     """The bytes of a token; raises InvalidRequestError for anything else. No requests."""
+    from base64 import urlsafe_b64decode
+
     if not isinstance(token, str):
         raise refuse_token(kind, token, f"it must be a string, not {type(token).__name__}")
     try:
@@ -104,6 +102,8 @@ def refuse_token(kind: TokenKind, token: object, reason: str) -> InvalidRequestE
 
 
 def _text(whole: bytes) -> str:
+    from base64 import urlsafe_b64encode
+
     return urlsafe_b64encode(whole).decode().rstrip("=")
 
 
@@ -219,7 +219,7 @@ def check_query(
         request = QueryRequest(filter=tree, limit=1 if is_single else None)
         return CheckedQuery(request, access.ledger.collection)
     select, sort = options.get("select"), options.get("sort")
-    moment = options.get("as_of")
+    moment = _moment(options.get("as_of"), access)
     query = CheckedQuery(
         request=QueryRequest(
             filter=tree,
@@ -231,7 +231,7 @@ def check_query(
             rows_max=_whole(options.get("max_scanned"), "max_scanned", 1, what),
         ),
         collection=access.ledger.collection,
-        moment=None if moment is None else parse_as_of(moment, access.clock.now_ms()),
+        moment=moment,
         is_past=moment is not None,
         timeout_seconds=_seconds(options, what),
         populate=_names(options.get("populate"), what),
@@ -249,6 +249,8 @@ def read_filter(written: WrittenFilter) -> Filter:
     if written is None:
         return EVERYTHING
     if isinstance(written, str):
+        from wormdb.bql.text import parse_filter_text
+
         return parse_filter_text(written)
     if isinstance(written, dict | Mapping):
         return parse_filter(written)
@@ -261,6 +263,14 @@ def read_filter(written: WrittenFilter) -> Filter:
     )
 
 
+def _moment(as_of: Moment, access: Access[Any]) -> AsOf | None:
+    if as_of is None:
+        return None
+    from wormdb.api.history import parse_as_of  # the present is asked for more often than the past
+
+    return parse_as_of(as_of, access.clock.now_ms())
+
+
 def expand_functions(access: Access[Any], tree: Filter, freshness: Freshness | None = None) -> Filter:
     """The filter with what functions stand for now in the place of their names. 1 GET if it names some, else none.
 
@@ -269,6 +279,8 @@ def expand_functions(access: Access[Any], tree: Filter, freshness: Freshness | N
     if not has_calls(tree):
         return tree
     if access.files is not None:
+        from wormdb.bql.functions import Functions
+
         return Functions(collection=access.name).expanded(tree)
     return functions_of(access.view(freshness).definition, access.name).expanded(tree)
 

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from wormdb.api.access import NOW
 from wormdb.api.document import with_id
 from wormdb.api.options import check_query
-from wormdb.bql.aggregation import parse_aggregation
 from wormdb.engine.columns.scan import portions_of
-from wormdb.engine.state.moments import view_at
 from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.query.execute import answer
 from wormdb.query.sources.engine import EngineSource
-from wormdb.query.sources.past import PastSource
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -184,6 +181,9 @@ def open_state(
         view = access.view(freshness)
         return LogState(access, view, EngineSource(view, access.ledger), view.number)
     present = access.present()
+    from wormdb.engine.state.moments import view_at  # the present is asked for more often than the past
+    from wormdb.query.sources.past import PastSource
+
     then = view_at(present, moment)
     if then is not None:
         return LogState(access, then, EngineSource(then, access.ledger), then.number)
@@ -277,6 +277,8 @@ class Aggregator(Generic[T]):
         self, functions: Mapping[str, Any], filter: WrittenFilter, options: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The result of `parse_aggregation(functions)` over what a filter finds. Raises as `Collection.aggregate`."""
+        from wormdb.bql.aggregation import parse_aggregation
+
         aggregation = parse_aggregation(functions)
         run = QueryRun(self.access, check_query(self.access, filter, options))
         request = run.request()

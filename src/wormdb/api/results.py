@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from wormdb.api.arrow import default_columns, join_columns, join_documents, load_package
 from wormdb.api.calls import limited, reads
 from wormdb.api.document import with_id
 from wormdb.api.options import page_token
@@ -19,7 +17,6 @@ from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.format.path import get_direct, parse_path
-from wormdb.query.execute.populate import populate, read_references
 from wormdb.settings import POPULATE_ROWS
 from wormdb.system.deadline import stepwise
 
@@ -72,6 +69,8 @@ def html_table(rows: Sequence[dict[str, Any]], *, more: bool) -> str:
     """Rows as a table in HTML; every text is escaped. No requests."""
     if not rows:
         return "<p>(no rows)</p>"
+    from html import escape
+
     names, are_left_out = _columns(rows)
     head = "".join(f"<th>{escape(_short(name, _NAME_CHARS))}</th>" for name in names)
     body = "".join(f"<tr>{''.join(f'<td>{escape(_cell(row, name))}</td>' for name in names)}</tr>" for row in rows)
@@ -226,6 +225,8 @@ class Results(Generic[T]):
         return stepwise(hits, lambda: self._access.limited("read", max(ends - clock.monotonic(), _MOMENT)))
 
     def _populated(self, hits: Iterator[Hit]) -> Iterator[tuple[Hit, dict[str, Any]]]:
+        from wormdb.query.execute.populate import populate
+
         states: dict[str, AnyState[Any]] = {}
 
         def state_of(model: str) -> AnyState[Any]:
@@ -258,11 +259,15 @@ class Results(Generic[T]):
 
     def to_pandas(self) -> Any:
         """What `to_arrow` gives, as a data frame of pandas. Raises MissingExtraError if pandas is not installed."""
+        from wormdb.api.arrow import load_package
+
         load_package("pandas", "to_pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
         """What `to_arrow` gives, as a data frame of Polars. Raises MissingExtraError if it is not installed."""
+        from wormdb.api.arrow import load_package
+
         package = load_package("polars", "to_polars")
         frame: pl.DataFrame = package.from_arrow(self.to_arrow())
         return frame
@@ -282,6 +287,8 @@ class Results(Generic[T]):
         try:
             rows, more = self._preview()
         except WormError as error:
+            from html import escape
+
             return f"<p>{escape(f'{type(error).__name__}: {error}')}</p>"
         return html_table(rows, more=more)
 
@@ -305,6 +312,8 @@ def _references(access: Access[Any], query: CheckedQuery) -> tuple[Reference, ..
             reason="a log number is of one collection, and refs lead to another",
             fix="give as_of a time",
         )
+    from wormdb.query.execute.populate import read_references
+
     model_of = access.home.access_of
     references = read_references(query.populate, access.writer.model, lambda name: model_of(name).writer.model)
     for reference in references:
@@ -333,6 +342,8 @@ def _table_of(state: AnyState[Any], request: QueryRequest) -> pa.Table:
 
     Costs what the plan costs; documents are not read if columns tell everything.
     """
+    from wormdb.api.arrow import default_columns, join_columns, join_documents
+
     named = _named(request.projection)
     if named is None and state.model is None:
         return join_documents(_portions(state, request, ["_id", DOCUMENT]))

@@ -36,7 +36,6 @@ from wormdb.format.key import encode_key
 from wormdb.format.segment import check_id
 from wormdb.format.values import normalize, normalize_document
 from wormdb.format.wrappers import moment
-from wormdb.schema.difference import describe_mismatch
 from wormdb.schema.identity import id_problem, makes_good_ids, new_id, new_ids
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.schema.sieve import Sieve
@@ -457,7 +456,7 @@ class Writer(Generic[T]):
         if view.definition.model is None:
             raise SchemaMismatchError(f"model {self.name}", reason="the collection was made without a schema")
         if view.definition.begun_at(self._definition) is None:
-            raise describe_mismatch(view.definition.model, self.model)
+            raise _mismatch(view.definition.model, self.model)
         warn_older(self.origin, self.name, view.definition.version)
         self._newer = view.definition
 
@@ -466,7 +465,7 @@ class Writer(Generic[T]):
         self.check_definition(view)
         known = view.definition.model
         if self.model is not None and known is not None and view.definition.body != self._definition:
-            raise describe_mismatch(known, self.model)
+            raise _mismatch(known, self.model)
 
     def in_force(self, view: View) -> Model | None:
         """The model that rules a state: the database's, or the one that the first write will bring. No requests."""
@@ -585,3 +584,9 @@ class Writer(Generic[T]):
             # Adopted, or older than its model: when it was created is not known, and it was not now.
             return {**values, "updatedAt": updated}
         return {**values, "createdAt": values.get("createdAt") or now, "updatedAt": updated}
+
+
+def _mismatch(known: Model, model: Model) -> SchemaMismatchError:
+    from wormdb.schema.difference import describe_mismatch
+
+    return describe_mismatch(known, model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from wormdb.errors import Problem
@@ -56,6 +55,8 @@ def find_nearest(name: str, known: Iterable[str]) -> str | None:
     if len(name) > _NAME_CHARS_MAX:
         return None
     by_lower = {candidate.lower(): candidate for candidate in known}
+    from difflib import get_close_matches  # only mistakes need it
+
     found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
     return by_lower[found[0]] if found else None
 

@@ -28,8 +28,6 @@ from wormdb.format.event import (
     SchemaChanged,
 )
 from wormdb.format.root import CondemnedBlob, FunctionEntry, SchemaVersion
-from wormdb.schema.difference import next_version
-from wormdb.schema.load import load_model
 from wormdb.settings import BLOB_CONDEMNED_MAX
 from wormdb.system.types import LogNumber
 
@@ -295,6 +293,8 @@ class Definition:
 
 def _after_schema(before: Definition, event: SchemaChanged, number: LogNumber) -> Definition:
     """A definition with another model, which may be a new version."""
+    from wormdb.schema.difference import next_version
+
     model, is_mapped = _model(event.definition), event.mapping is not None
     indexes = before.indexes.after_model(model, number, is_empty=event.empty)
     version = next_version(before.version, before.model, model, is_mapped=is_mapped)
@@ -335,5 +335,7 @@ def _column(model: Model | None, path: str) -> ColumnSpec:
 
 @lru_cache(maxsize=256)
 def _model(body: bytes) -> Model:
+    from wormdb.schema.load import load_model  # a collection without a model does not wait for it
+
     ((name, source),) = msgspec.json.decode(body).items()
     return load_model(name, source)

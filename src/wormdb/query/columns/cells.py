@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from fractions import Fraction
 from functools import partial
 from math import ceil, floor, inf, isfinite, isnan, nan, nextafter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
@@ -26,6 +25,7 @@ from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from fractions import Fraction
 
     import pyarrow as pa
 
@@ -223,6 +223,8 @@ DECIMAL_MAX: Final = 10**38 - 1
 
 def to_fraction(number: float | Decimal128) -> Fraction | float:
     """A number as a fraction; infinities and NaN as they are."""
+    from fractions import Fraction
+
     if type(number) is Decimal128:
         decimal = number.to_decimal()
         if decimal.is_nan():
@@ -297,7 +299,7 @@ def _nearest(value: Fraction) -> float:
 
 
 def _is_double(value: Fraction, double: float) -> bool:
-    return double not in (inf, -inf) and Fraction(double) == value
+    return double not in (inf, -inf) and to_fraction(double) == value
 
 
 # --- Conditions on typed cells. In an outcome, null cells are null or false; the caller knows what they mean.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.bql.aggregation import AggregationState, aggregation_fields
 from wormdb.bql.positions import compile_positions
 from wormdb.bql.projection import Branch, FirstMatch, Whole, fields_needed, parse_projection, project
 from wormdb.bql.tree import MatchAll
@@ -18,10 +17,7 @@ from wormdb.format import json
 from wormdb.format.kinds import MISSING, Document
 from wormdb.format.path import TRAVERSED, is_position
 from wormdb.query.columns.order import sort_paths
-from wormdb.query.columns.tally import ColumnTally
 from wormdb.query.execute.executor import Executor, count_entries
-from wormdb.query.execute.explain import expect, explain_plan
-from wormdb.query.execute.measure import Watch
 from wormdb.query.execute.order import order_keys
 from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch
 from wormdb.query.plan import IndexCount
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.path import Path
     from wormdb.query.execute.explain import Explanation
-    from wormdb.query.execute.measure import Metered
+    from wormdb.query.execute.measure import Metered, Watch
     from wormdb.query.execute.rows import ReadBatch, RowBatch
     from wormdb.query.plan import Node
     from wormdb.query.planner.cache import PlanCache
@@ -117,6 +113,9 @@ def explain(
 
     Then `meter` tells what the store has counted: `MeteredStore.mark`. Raises what `run` does.
     """
+    from wormdb.query.execute.explain import expect, explain_plan
+    from wormdb.query.execute.measure import Watch
+
     plan = make_plan(request, source.facts, cache)
     if not analyze:
         return explain_plan(plan, source.facts)
@@ -169,6 +168,8 @@ def aggregate(
 
 def needed_request(aggregation: Aggregation, request: QueryRequest) -> QueryRequest | None:
     """What an aggregation needs of the documents of a request; None if it only counts them. No requests."""
+    from wormdb.bql.aggregation import aggregation_fields
+
     fields = aggregation_fields(aggregation)
     return replace(request, projection=parse_projection(_needed(fields))) if fields else None
 
@@ -179,6 +180,9 @@ def aggregate_plan(
     """The result by a given plan; `asked` is what `needed_request` returned."""
     executor = Executor(asked, source, clock or SystemClock())
     showing = HitMaker(asked, executor.fetch)
+    from wormdb.bql.aggregation import AggregationState
+    from wormdb.query.columns.tally import ColumnTally
+
     columns, documents = ColumnTally(aggregation), AggregationState(aggregation)
     for batch in executor.batches(root, in_order=False):
         if isinstance(batch, ColumnBatch) and batch.covers(columns.paths):

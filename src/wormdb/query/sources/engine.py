@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary, ref
 
 from wormdb.engine.blocks.runs import AttachedBase
 from wormdb.engine.columns.scan import scan_columns
-from wormdb.engine.forward.analysis import fitting_statistics
 from wormdb.engine.index.read import advance_reader
 from wormdb.engine.index.shelf import is_whole
 from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
@@ -290,7 +289,7 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
         manifest=_manifest(view.definition.model),
         indexes=() if sum(entry.rows for entry in entries) > ATTACHED_ROWS_MAX else _indexes(view, root, tail, parts),
         sample=sample,
-        fields=fitting_statistics(view, root.fields),
+        fields=_fitting(view, root.fields),
         version=(0 if root.root is None else root.root.revision << 32) | view.definition.number,
     )
 
@@ -312,6 +311,14 @@ def _columns(definition: Definition, root: _RootFacts, attached: _BlockColumns) 
         + (0 if path in elsewhere else root.paged_bytes)
         for path in (found | elsewhere) - {"_id"}
     }
+
+
+def _fitting(view: View, fields: tuple[FieldStatistics, ...]) -> dict[str, FieldStatistics]:
+    if not fields:
+        return {}
+    from wormdb.engine.forward.analysis import fitting_statistics  # few collections were analyzed
+
+    return fitting_statistics(view, fields)
 
 
 def _manifest(model: Model | None) -> tuple[str, ...]:
