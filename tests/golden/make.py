@@ -29,7 +29,9 @@ def golden_files() -> dict[str, bytes]:
     return {
         "adopt_record.bin": encode_adopt_record(samples.adopt_record()),
         "block.parquet": block.parquet,
+        "block_found.parquet": write_block(samples.rows(), samples.COLUMNS[:1], found=True).parquet,
         "blocklist.bin": encode_block_page(samples.block_page(), identity=samples.PAGE_IDENTITY),
+        "blocklist_chosen.bin": encode_block_page(samples.chosen_block_page(), identity=samples.PAGE_IDENTITY),
         "entry.bin": encode_entry(samples.entry(), collection=samples.COLLECTION),
         "entry_small.bin": encode_entry(samples.small_entry(), collection=samples.COLLECTION),
         "entry_adopting.bin": encode_entry(samples.adopting_entry(), collection=samples.COLLECTION),

@@ -143,6 +143,13 @@ def small_entry() -> Entry:
     )
 
 
+def chosen_block_page() -> BlockPage:
+    """Blocks whose frequent paths became columns."""
+    changed = structs.replace
+    entries = [changed(block_entry(number), sidecar=changed(sidecar_ref(number), choice=1)) for number in (5, 6)]
+    return BlockPage(blocks=tuple(entries))
+
+
 def block_page() -> BlockPage:
     return BlockPage(blocks=tuple(block_entry(number) for number in range(3)))
 

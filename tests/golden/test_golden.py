@@ -16,6 +16,7 @@ from wormdb.format.columns import ELSEWHERE
 from wormdb.format.entry import decode_entry
 from wormdb.format.files_record import decode_files_record
 from wormdb.format.frame import Frame, FrameKind, decode_frame, frame_length
+from wormdb.format.frequent import frequent_columns
 from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
@@ -31,6 +32,7 @@ V1 = Path(__file__).parent / "v1"
 KINDS = {
     "adopt_record.bin": FrameKind.ADOPTION,
     "blocklist.bin": FrameKind.BLOCK_LIST,
+    "blocklist_chosen.bin": FrameKind.BLOCK_LIST,
     "entry.bin": FrameKind.ENTRY,
     "entry_adopting.bin": FrameKind.ENTRY,
     "entry_small.bin": FrameKind.ENTRY,
@@ -86,6 +88,9 @@ def test_old_bytes_give_the_expected_values() -> None:
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)
     assert (run.bits, tuple(run.marks), run.older) == (20, samples.filter_run().marks, samples.filter_run().older)
     assert decode_block_page(stored("blocklist.bin"), name="x", identity=samples.PAGE_IDENTITY) == samples.block_page()
+    chosen = decode_block_page(stored("blocklist_chosen.bin"), name="x", identity=samples.PAGE_IDENTITY)
+    assert chosen == samples.chosen_block_page()
+    assert {entry.choice for entry in chosen.blocks} == {1}
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
@@ -121,6 +126,19 @@ def test_the_old_block_and_its_sidecar_are_read() -> None:
     for spec in samples.COLUMNS:
         for row, found in zip(expected, columns[spec.path], strict=True):
             assert_exact(row.document, spec.path, found)
+
+
+def test_a_block_with_columns_of_frequent_paths_is_read() -> None:
+    parquet, expected = stored("block_found.parquet"), samples.rows()
+    block = open_block(parquet, name="block_found.parquet", sha256=samples_digest(parquet))
+    assert list(read_documents(block)) == expected
+    found = frequent_columns([row.document for row in expected if row.document], [samples.COLUMNS[0].path])
+    paths = ["_id", samples.COLUMNS[0].path, *(spec.path for spec in found)]
+    assert list(block.types) == paths
+    assert len(paths) > 3
+    for path, values in read_columns(block, paths[1:]).items():
+        for row, value in zip(expected, values, strict=True):
+            assert_exact(row.document, path, value)
 
 
 def test_old_history_is_read() -> None:

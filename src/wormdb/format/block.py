@@ -22,7 +22,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.blocklist import BlockEntry, ColumnStats, SidecarRef
 from wormdb.format.bulk import bulk_columns
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, EncodedColumn, encode_column
-from wormdb.format.frequent import frequent_columns
+from wormdb.format.frequent import CHOICE, frequent_columns
 from wormdb.format.json import encode
 from wormdb.format.key import encode_keys
 from wormdb.format.membership import MembershipFilter
@@ -88,6 +88,8 @@ class EncodedBlock:
     keys: tuple[bytes, bytes]
     revs: tuple[int, int]
     columns: tuple[ColumnStats, ...]
+    choice: int = 0
+    """`BlockEntry.choice`."""
 
     def entry(
         self, name: str, sidecar_name: str, *, kind: Literal["base", "delta"], level: int = 0, run: int = 0
@@ -112,6 +114,7 @@ class EncodedBlock:
                 sha256=sha256(self.sidecar).digest(),
                 length=len(self.sidecar),
                 map_bytes=self.map_bytes,
+                choice=self.choice,
             ),
             columns=self.columns,
         )
@@ -152,7 +155,7 @@ def write_block(
     ends = array("q", accumulate(map(len, cells), initial=0))
     texts = _Texts(_texts(cells, ends), ends, max(map(len, cells)), cells[0])
     membership = MembershipFilter.build(keys if members is None else members)
-    return _encoded(typed, (revs, seqs, fates), texts, keys, membership)
+    return _encoded(typed, (revs, seqs, fates), texts, keys, membership, CHOICE if found else 0)
 
 
 def write_new_block(
@@ -164,9 +167,9 @@ def write_new_block(
 ) -> EncodedBlock:
     """The block of documents that are Arrow columns already: of revision 0, as a job writes them. No requests.
 
-    `documents` are their JSON, as large strings; `columns` are those of the block, `_id` first, and may be in pieces
-    too; `hashes` are `key_hashes` of the ids' keys, which must ascend: the caller knows that of the ids. `seqs` are
-    the numbers of their versions; None says that each is the first.
+    `documents` are their JSON, as large strings; `columns` are those of the block, `_id` first, those of frequent paths
+    last, and may be in pieces too; `hashes` are `key_hashes` of the ids' keys, which must ascend: the caller knows that
+    of the ids. `seqs` are the numbers of their versions; None says that each is the first.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -178,7 +181,7 @@ def write_new_block(
     ends = memoryview(sums.combine_chunks().buffers()[1]).cast("q")[: rows + 1]
     texts = _Texts(documents, ends, pc.max(lengths).as_py(), documents[0].as_py().encode())
     versions = bytes(rows), b"\1" * rows if seqs is None else seqs, bytes(rows)
-    return _encoded(columns, versions, texts, keys, MembershipFilter.of_hashes(hashes))
+    return _encoded(columns, versions, texts, keys, MembershipFilter.of_hashes(hashes), CHOICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,7 @@ def _encoded(
     texts: _Texts,
     keys: Sequence[bytes],
     membership: MembershipFilter,
+    choice: int,
 ) -> EncodedBlock:
     revs, seqs, fates = versions
     table = _table(typed, versions, texts.cells)
@@ -216,6 +220,7 @@ def _encoded(
         keys=(keys[0], keys[-1]),
         revs=(min(revs), max(revs)),
         columns=tuple(column.stats for column in typed),
+        choice=choice,
     )
 
 

@@ -62,6 +62,8 @@ class SidecarRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     map_bytes: Count = msgspec.field(name="m")
     shape: Count = msgspec.field(name="u", default=0)
     """`BlockEntry.shape`, here because MessagePack writes maps of more than 15 fields in another way."""
+    choice: Count = msgspec.field(name="c", default=0)
+    """`BlockEntry.choice`, here for the same reason."""
 
 
 class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,6 +94,11 @@ class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def shape(self) -> int:
         """Through which log number mappings are done in all rows; later rows have what came before them anyway."""
         return self.sidecar.shape
+
+    @property
+    def choice(self) -> int:
+        """By which rule frequent paths became columns, `wormdb.format.frequent.CHOICE`; 0 if none were looked for."""
+        return self.sidecar.choice
 
     def shaped(self, number: int) -> BlockEntry:
         """The same block, where mappings are done through a log number."""

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
     from wormdb.format.path import Path
 
-__all__ = ["frequent_columns", "frequent_columns_of_texts"]
+__all__ = ["CHOICE", "frequent_columns", "frequent_columns_of_texts"]
 
+CHOICE: Final = 1
+"""The number of these rules: compaction writes blocks again whose columns were chosen by lower ones, or not at all."""
 SAMPLE_ROWS: Final = 256
 """Documents of a block that are looked at."""
 SAMPLE_BYTES: Final = 4 * MIB

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
+from wormdb.engine.blocks import write as blockwrite
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.forward.compact import folder_of, plan_compaction, publish_compaction, runs_in, select, write_piece
 from wormdb.engine.forward.rebuild import extract_part, join_parts, publish_indexes
 from wormdb.engine.log.root import Place
 from wormdb.engine.tree.definition import decode_index
 from wormdb.errors import ConflictError
+from wormdb.format.block import write_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from wormdb.engine.forward.compact import Aim, Compaction, ListName
     from wormdb.engine.ledger import Ledger
+    from wormdb.format.block import EncodedBlock
 
-__all__ = ["LISTS", "compact_list", "compact_lists", "planned", "rebuild_trees"]
+__all__ = ["LISTS", "as_before", "compact_list", "compact_lists", "planned", "rebuild_trees"]
 
 LISTS: tuple[ListName, ...] = ("blocks", "history")
+
+
+@contextmanager
+def as_before() -> Iterator[None]:
+    """Inside, blocks are written as by versions that gave no columns to paths that nothing declares."""
+
+    def plainly(*rows: Any, found: bool = False, **options: Any) -> EncodedBlock:
+        del found
+        return write_block(*rows, **options)
+
+    with mock.patch.object(blockwrite, "write_block", plainly):
+        yield
 
 
 def planned(ledger: Ledger, where: ListName, aim: Aim) -> Compaction | None:

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.bulk.stage_rig import MANUAL
-from tests.engine.forward.compact_rig import LISTS, compact_list, compact_lists, planned
+from tests.engine.forward.compact_rig import LISTS, as_before, compact_list, compact_lists, planned
 from tests.engine.rig import COLLECTION, PATHS, Rig, contents, ident, insert, remove, save
 from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.shelf import Shelf
@@ -193,6 +193,29 @@ def test_blocks_that_lie_alone_are_not_read() -> None:
     assert 2 <= len(touched) <= 4
     assert len(plan.standing) > 30
     assert touched == plan.selection.consumed
+
+
+def test_blocks_of_before_get_columns_of_frequent_paths() -> None:
+    rig = Rig()
+    ledger = rig.ledger(limits=MANUAL, sizes=SIZES)
+    with as_before():
+        ledger.commit(rig.batch(*(insert(each, pad="x" * 300, v=each) for each in range(0, 40, 2))))
+        ledger.forward()
+    old = root_of(rig).blocks
+    assert {stats.path for block in old for stats in block.columns} == {"_id"}
+    ledger.commit(rig.batch(*(insert(50 + each, w=[each], v=each, pad="x" * 50) for each in range(40))))
+    ledger.forward()
+    before = contents(rig.ledger().view())
+    written, taken = compact_list(ledger, "blocks", Aim(600))
+    assert written == taken > 0
+    blocks = root_of(rig).blocks
+    assert {block.name for block in blocks}.isdisjoint(block.name for block in old)
+    assert all("v" in {stats.path for stats in block.columns} for block in blocks if block.rows > 1)
+    assert any("w" in {stats.path for stats in block.columns} for block in blocks)
+    assert contents(rig.ledger().view()) == before
+    plan = planned(ledger, "blocks", Aim(600))
+    assert plan is None or not plan.selection.pieces, "nothing is written a second time"
+    check_sound(rig)
 
 
 def test_appended_blocks_only_change_their_run() -> None:

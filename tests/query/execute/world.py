@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.engine.bulk.rig import run_job
 from tests.engine.bulk.stage_rig import MANUAL, SMALL
-from tests.engine.forward.compact_rig import compact_lists, rebuild_trees
+from tests.engine.forward.compact_rig import as_before, compact_lists, rebuild_trees
 from tests.engine.rig import Rig, ident, remove
 from wormdb.api.database import Database
 from wormdb.bql.match import compile_filter
@@ -203,6 +203,12 @@ class World:
         """The same, and nothing is built or written again."""
         self.story.append("advance")
         self.ledger._advance.run()
+
+    def forward_as_before(self) -> None:
+        """The same by a version that gives columns to declared fields alone."""
+        self.story.append("forward_as_before")
+        with as_before():
+            self.ledger._advance.run()
 
     def compact(self) -> None:
         """Write all blocks again as larger ones."""

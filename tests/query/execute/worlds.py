@@ -170,7 +170,7 @@ class _Steps:
         self.world.upgrade(self.draw(st.sampled_from(_MAPPINGS)), is_written=self.draw(st.integers(0, 2)) == 0)
 
     def forward(self) -> None:
-        self.draw(st.sampled_from([self.world.forward, self.world.advance]))()
+        self.draw(st.sampled_from([self.world.forward, self.world.advance, self.world.forward_as_before]))()
 
     def tidy(self) -> None:
         self.draw(st.sampled_from([self.world.compact, self.world.rebuild, self.world.trim]))()

@@ -12,7 +12,7 @@ the place of what the root still has of the plan, and a writer is never in the w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -29,6 +29,7 @@ from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.format.blocklist import BlockEntry  # noqa: TC001 - msgspec reads the annotations
 from wormdb.format.columns import ColumnSpec  # noqa: TC001 - msgspec reads the annotations
+from wormdb.format.frequent import CHOICE
 from wormdb.format.past import HISTORY_COLUMNS
 from wormdb.format.root import SchemaVersion  # noqa: TC001 - msgspec reads the annotations
 from wormdb.format.sample import decode_sample
@@ -67,9 +68,9 @@ __all__ = [
 
 # --- Which blocks of a list are written again when it is compacted, and in which pieces. Pure: no requests.
 #
-# A block that lies alone in its range of keys and is large enough stays as it is. The others are written again, range
-# by range: where several runs overlap, and where small blocks are neighbours. So a list that was compacted has
-# nothing more to compact.
+# A block that lies alone in its range of keys and is large enough stays as it is, unless it was written before frequent
+# paths became columns. The others are written again, range by range: where several runs overlap, and where small blocks
+# are neighbours. So a list that was compacted has nothing more to compact.
 
 SMALL_SHARE: Final = 4
 """A block is small below this part of the target: the guess of its size may be wrong by as much."""
@@ -87,6 +88,8 @@ class Aim:
     """Of a document, about."""
     everything: bool = False
     """Whether all blocks are written again, also those that are as they should be."""
+    choice: int = 0
+    """The least `BlockEntry.choice` with which a block stays as it is: others lack columns of frequent paths."""
 
     def weight(self, entry: BlockEntry) -> int:
         """About how many bytes a block has before compression."""
@@ -95,6 +98,14 @@ class Aim:
     def is_small(self, entry: BlockEntry) -> bool:
         """Whether a block should be written together with a neighbour."""
         return self.weight(entry) * SMALL_SHARE < self.bytes_target
+
+    def is_done(self, cluster: Sequence[BlockEntry]) -> bool:
+        """Whether blocks that overlap can stay as they are: it is one, neither small nor without its columns."""
+        return len(cluster) == 1 and not self.is_small(cluster[0]) and cluster[0].choice >= self.choice
+
+    def is_worth(self, stretch: Sequence[BlockEntry]) -> bool:
+        """Whether blocks that belong together are written again."""
+        return self.everything or len(stretch) > 1 or any(entry.choice < self.choice for entry in stretch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +162,7 @@ def select(runs: Sequence[Sequence[BlockEntry]], aim: Aim) -> Selection:
     moved: set[str] = set()
     for stretch in _stretches([entry for run in runs for entry in run], aim):
         names = {entry.name for entry in stretch}
-        if _is_worth(stretch, aim):
+        if aim.is_worth(stretch):
             consumed |= names
             pieces += _pieces(stretch, aim)
         else:
@@ -166,7 +177,7 @@ def _stretches(entries: Sequence[BlockEntry], aim: Aim) -> Iterator[list[BlockEn
     if aim.everything:
         yield [entry for cluster in clusters for entry in cluster]
         return
-    for is_done, group in groupby(clusters, key=lambda cluster: len(cluster) == 1 and not aim.is_small(cluster[0])):
+    for is_done, group in groupby(clusters, key=aim.is_done):
         if is_done:
             yield from group
         else:
@@ -185,10 +196,6 @@ def _clusters(entries: Sequence[BlockEntry]) -> Iterator[list[BlockEntry]]:
         waiting.append(entry)
     if waiting:
         yield waiting
-
-
-def _is_worth(stretch: Sequence[BlockEntry], aim: Aim) -> bool:
-    return aim.everything or len(stretch) > 1
 
 
 def _pieces(stretch: Sequence[BlockEntry], aim: Aim) -> Iterator[CompactionPiece]:
@@ -276,7 +283,7 @@ def plan_compaction(current: RootState, shelf: Shelf, where: ListName, aim: Aim)
     if root is None or not runs:
         return None
     entries = [tuple(run.blocks(shelf)) for run in runs]
-    selection = select(entries, _informed(aim, root))
+    selection = select(entries, _informed(aim, root, CHOICE if where == "blocks" else 0))
     if selection.is_empty:
         return None
     columns = Definition.of_root(root).columns if where == "blocks" else tuple(HISTORY_COLUMNS)
@@ -293,12 +300,12 @@ def plan_compaction(current: RootState, shelf: Shelf, where: ListName, aim: Aim)
     )
 
 
-def _informed(aim: Aim, root: Root) -> Aim:
+def _informed(aim: Aim, root: Root, choice: int) -> Aim:
     """The aim with what the sample tells of the size of documents: it shortens texts, so that is a bound."""
     rows = decode_sample(root.sample, name="the root").rows
-    if aim.row_bytes or not rows:
-        return aim
-    return Aim(aim.bytes_target, sum(map(len, rows.values())) // len(rows), aim.everything)
+    if not aim.row_bytes and rows:
+        aim = replace(aim, row_bytes=sum(map(len, rows.values())) // len(rows))
+    return replace(aim, choice=choice)
 
 
 def write_piece(shelf: Shelf, writer: ObjectWriter, shape: BlockShape, piece: CompactionPiece) -> PieceResult:

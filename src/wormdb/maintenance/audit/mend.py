@@ -105,7 +105,7 @@ def _mended(site: StoredCollection, listed: CheckedList, entry: BlockEntry) -> B
     data, map_bytes = rebuild_sidecar(content_of(body, entry, name=key, is_history=listed.is_history))
     ref = ObjectRef.of(site.writer.new_name(), data)
     site.writer.put(NewObject(f"{listed.folder}{ref.name}.map", data))
-    sidecar = SidecarRef(name=ref.name, sha256=ref.sha256, length=ref.length, map_bytes=map_bytes)
+    sidecar = SidecarRef(name=ref.name, sha256=ref.sha256, length=ref.length, map_bytes=map_bytes, choice=entry.choice)
     return msgspec.structs.replace(entry, sidecar=sidecar).shaped(entry.shape)
 
 

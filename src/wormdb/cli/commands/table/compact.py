@@ -38,9 +38,9 @@ def command(model: str, url: str, *, dry_run: bool, no_history: bool, yes: bool,
     """Write many small blocks, and blocks that hide each other, again as few large ones.
 
     Shows first which blocks are written again and what that costs, and asks. Documents, history and indexes stay what
-    they are, and so do blocks that are large and lie alone. Writers go on meanwhile. What was replaced stays for
-    readers of older states, until worm gc removes it. Exits with 1 if others replaced blocks
-    meanwhile and some are left.
+    they are, and so do blocks that are large and lie alone, unless an older version wrote them: then they get columns
+    for frequent paths. Writers go on meanwhile. What was replaced stays for readers of older states, until worm gc
+    removes it. Exits with 1 if others replaced blocks meanwhile and some are left.
     """
     from wormdb.jobs.compact import CompactOptions
 
