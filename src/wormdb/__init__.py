@@ -229,9 +229,9 @@ if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt 
             )
             name = _RENAMED[name]
         import sys
+        from importlib import import_module
 
         if name not in _LATER:
             raise AttributeError(f"module 'wormdb' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-        __import__(_LATER[name])
-        found = globals()[name] = getattr(sys.modules[_LATER[name]], name)
+        found = globals()[name] = getattr(import_module(_LATER[name]), name)
         return found
