@@ -13,6 +13,7 @@ SUITES = (
     "commits",
     "reads",
     "cold",
+    "warm",
     "crowd",
     "scans",
     "loads",

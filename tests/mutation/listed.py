@@ -49,12 +49,15 @@ AREAS = {
         "engine/index/read.py",
         "engine/tree/entries.py",
         "query/execute/executor.py",
+        "query/planner/cache.py",
+        "query/planner/template.py",
     ),
     "files": ("files/write/guard.py", "files/write/publication.py", "files/write/publish.py", "files/write/record.py"),
 }
 
 COMMIT = ("engine/commit/test_commit.py", "engine/test_found_by_simulation.py", "engine/sweeps/test_sweep.py")
 HEAD = ("engine/commit/test_head.py", "engine/commit/test_paused.py", "engine/test_found_by_simulation.py")
+TEMPLATES = ("query/execute/test_templates_agree.py",)
 READERS = ("engine/commit/test_readers.py",)
 LOG = ("engine/log/test_entries.py", "engine/commit/test_head.py")
 FORWARD = ("engine/forward/test_forward.py", "engine/forward/test_forwarding.py")
@@ -508,6 +511,16 @@ MUTANTS = [
         "if order >= after]",
         ("api/test_query_pages.py", "api/test_query_cursor.py"),
     ),
+    Mutant(
+        "query/planner/cache.py",
+        "self.version == facts.version and self.level == facts.kept.level and self.indexes == facts.index_definitions",
+        "True",
+        ("query/planner/test_cache.py",),
+    ),
+    Mutant("query/planner/template.py", "facts.traits != self.traits or ", "", TEMPLATES),
+    Mutant("query/planner/template.py", "encode_key(filters[slot].value)", "encode_key(filters[0].value)", TEMPLATES),
+    Mutant("query/planner/template.py", "and bound[0] == root", "", TEMPLATES),
+    Mutant("query/planner/template.py", "[filters[place] for place in step.places]", "[filters[-1]]", TEMPLATES),
     # --- files ---
     Mutant("files/write/guard.py", "number_in(found.body, is_entity=draft.is_entity) > draft.number", "False", FILES),
     Mutant(

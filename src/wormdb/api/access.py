@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from wormdb.api.calls import limited
+from wormdb.api.document import show_text, show_values
 from wormdb.engine.commit.operations import Guards, Pending, ReadVersion, Remove
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
@@ -144,6 +145,15 @@ class Access(Generic[T]):
             return None if found is None else self.writer.show_past(found)
         view, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
         return None if held is None or held.document is None else self.writer.show(held, view.number)
+
+    def find_text(self, identity: Any, freshness: Freshness | None = None) -> bytes | None:
+        """The document with an id as JSON, or None. Costs as `find`."""
+        files = None if self.readonly is None else self.files
+        if files is not None:
+            found = files.find(normalize(identity))
+            return None if found is None else json.encode(show_values(found.document or b""))
+        _, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
+        return None if held is None or held.document is None else show_text(held.document)
 
     def has(self, identity: Any, freshness: Freshness | None = None) -> bool:
         """Whether there is a document with an id. Costs as `get`; of files 1 HEAD."""

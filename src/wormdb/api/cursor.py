@@ -55,13 +55,14 @@ class _Token(msgspec.Struct, frozen=True, array_like=True):
     is_past: bool
     opened_ms: int
     after: bytes | None
+    is_raw: bool = False
 
 
 class Cursor(Generic[T]):
     """The rows of one state that does not move, batch by batch. A context manager; for one thread at a time.
 
     It can be read for 30 minutes from when it was opened, also by `Collection.resume`; then SnapshotTooOldError is
-    raised. Rows are documents, or plain dicts with `id` if there is a `select`.
+    raised. Rows are documents, or plain dicts with `id` if there is a `select`, or JSON with `raw`.
     """
 
     def __init__(self, run: QueryRun[Any], batch_size: int, opened_ms: int) -> None:
@@ -114,6 +115,7 @@ class Cursor(Generic[T]):
             is_past=query.is_past,
             opened_ms=self._opened_ms,
             after=self._after,
+            is_raw=query.is_raw,
         )
         return seal("cursor", msgspec.msgpack.encode(token))
 
@@ -182,6 +184,7 @@ def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
         "select": None if read.select is None else json.parse(read.select, operators=True),
         "sort": read.sort.split(",") if read.sort else None,
         "strategy": read.strategy,
+        "raw": read.is_raw or None,
     }
     query = check_query(access, parse_filter(json.parse(read.filter, operators=True)), options)
     pinned = replace(

@@ -32,6 +32,7 @@ __all__ = [
     "show_document",
     "show_past",
     "show_rows",
+    "show_text",
     "show_values",
     "split_documents",
     "stored",
@@ -211,6 +212,16 @@ def show_past(held: StoredVersion, values: Mapping[str, Any] | None = None) -> D
 def show_values(document: bytes, name: str = "document") -> dict[str, Any]:
     """A stored document with its id called `id`; CorruptionError naming `name`."""
     return with_id(json.decode_document(document, name=name))
+
+
+_ID_FIRST: Final = b'{"_id":'
+
+
+def show_text(document: bytes) -> bytes:
+    """A stored document as JSON with its id called `id`: its own bytes, nothing is decoded."""
+    if document.startswith(_ID_FIRST):
+        return b'{"id":' + document[len(_ID_FIRST) :]
+    return json.encode(show_values(document))
 
 
 def with_id(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from wormdb.api.calls import reads
+from wormdb.api.document import show_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,6 +86,30 @@ class QueryMethods(Generic[T]):
 
     # --- rows ---
 
+    @overload
+    def find_by_id(
+        self,
+        identity: Any,
+        *,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        raw: Literal[False] = False,
+        timeout: float | None = None,
+    ) -> T | None: ...
+
+    @overload
+    def find_by_id(
+        self,
+        identity: Any,
+        *,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        raw: Literal[True],
+        timeout: float | None = None,
+    ) -> bytes | None: ...
+
     @reads
     def find_by_id(
         self,
@@ -93,20 +118,25 @@ class QueryMethods(Generic[T]):
         as_of: Moment = None,
         at_least: int | str | None = None,
         stale_ms: float | None = None,
+        raw: bool = False,
         timeout: float | None = None,
-    ) -> T | None:
+    ) -> T | bytes | None:
         """The document with this id, or None. 1 GET in a warm process; of the past as `get_history`.
 
-        One of the past is a copy, with the `rev` and `seq` it had: saving it replaces what is there now.
+        One of the past is a copy, with the `rev` and `seq` it had: saving it replaces what is there now. With `raw` it
+        is the document's JSON as bytes, as it is stored and with `id` first.
         """
+        freshness = None
         if at_least is not None or stale_ms is not None:
             from wormdb.api.options import check_freshness
 
-            return self._access.find(identity, check_freshness(self._access, at_least, stale_ms, as_of))
-        if as_of is not None:
+            freshness = check_freshness(self._access, at_least, stale_ms, as_of)
+        elif as_of is not None:
             past = self._recall.at(identity, as_of)
-            return None if past is None else self._access.writer.show_past(past)
-        return self._access.find(identity)
+            if past is None or raw:
+                return None if past is None else show_text(past.document or b"")
+            return self._access.writer.show_past(past)
+        return self._access.find_text(identity, freshness) if raw else self._access.find(identity, freshness)
 
     @reads
     def exists(
@@ -132,6 +162,7 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         select: None = None,
         populate: None = None,
         **options: Unpack[FindOptions],
@@ -142,6 +173,7 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         select: WrittenSelect,
         populate: Names = None,
         **options: Unpack[FindOptions],
@@ -152,15 +184,28 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         select: None = None,
         populate: str | Sequence[str],
         **options: Unpack[FindOptions],
     ) -> Results[dict[str, Any]]: ...
 
+    @overload
     def find(
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[True],
+        select: WrittenSelect | None = None,
+        populate: Names = None,
+        **options: Unpack[FindOptions],
+    ) -> Results[bytes]: ...
+
+    def find(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        raw: bool = False,
         select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOptions],
@@ -169,15 +214,17 @@ class QueryMethods(Generic[T]):
 
         With `select`, names or a projection, rows are plain dicts with `id` and these parts. With `populate`, names of
         refs of the model, they are plain dicts with the documents that the refs lead to in their places: one batched
-        read for each 1,000 rows, None where there is no such document. Raises InvalidRequestError with every mistake.
+        read for each 1,000 rows, None where there is no such document. With `raw` each row is its JSON as bytes, with
+        `id` first: whole documents as they are stored, without decoding. Raises InvalidRequestError with every mistake.
         """
-        return self._results(filter, {"select": select, "populate": populate, **options})
+        return self._results(filter, {"select": select, "populate": populate, "raw": raw or None, **options})
 
     @overload
     def find_all(
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         select: None = None,
         populate: None = None,
         **options: Unpack[FindOptions],
@@ -188,6 +235,7 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         select: WrittenSelect,
         populate: Names = None,
         **options: Unpack[FindOptions],
@@ -198,27 +246,41 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         select: None = None,
         populate: str | Sequence[str],
         **options: Unpack[FindOptions],
     ) -> list[dict[str, Any]]: ...
 
+    @overload
     def find_all(
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[True],
+        select: WrittenSelect | None = None,
+        populate: Names = None,
+        **options: Unpack[FindOptions],
+    ) -> list[bytes]: ...
+
+    def find_all(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        raw: bool = False,
         select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOptions],
     ) -> list[Any]:
         """What `find` finds, as a list."""
-        return self._results(filter, {"select": select, "populate": populate, **options}).to_list()
+        return self._results(filter, {"select": select, "populate": populate, "raw": raw or None, **options}).to_list()
 
     @overload
     def find_one(
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         select: None = None,
         populate: None = None,
         **options: Unpack[FindOneOptions],
@@ -229,6 +291,7 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         select: WrittenSelect,
         populate: Names = None,
         **options: Unpack[FindOneOptions],
@@ -239,21 +302,35 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         select: None = None,
         populate: str | Sequence[str],
         **options: Unpack[FindOneOptions],
     ) -> dict[str, Any] | None: ...
 
+    @overload
     def find_one(
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[True],
+        select: WrittenSelect | None = None,
+        populate: Names = None,
+        **options: Unpack[FindOneOptions],
+    ) -> bytes | None: ...
+
+    def find_one(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        raw: bool = False,
         select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOneOptions],
     ) -> Any:
         """The first row of what `find` finds, or None. By id 1 GET in a warm process, and 1 for its page."""
-        return self._results(filter, {"select": select, "populate": populate, **options}, is_single=True).first()
+        given = {"select": select, "populate": populate, "raw": raw or None, **options}
+        return self._results(filter, given, is_single=True).first()
 
     def query(self) -> Query[T]:
         """A query to be built step by step: `query().eq("role", "admin").sort("name").limit(10).execute()`."""
@@ -345,6 +422,7 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         sort: WrittenSort = None,
         select: None = None,
         batch_size: int = 100,
@@ -359,6 +437,7 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        raw: Literal[False] = False,
         sort: WrittenSort = None,
         select: WrittenSelect,
         batch_size: int = 100,
@@ -368,11 +447,27 @@ class QueryMethods(Generic[T]):
         stale_ms: float | None = None,
     ) -> Cursor[dict[str, Any]]: ...
 
+    @overload
+    def cursor(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        raw: Literal[True],
+        sort: WrittenSort = None,
+        select: WrittenSelect | None = None,
+        batch_size: int = 100,
+        strategy: Strategy | None = None,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+    ) -> Cursor[bytes]: ...
+
     @reads
     def cursor(  # noqa: PLR0913 - one keyword for each choice
         self,
         filter: WrittenFilter = None,
         *,
+        raw: bool = False,
         sort: WrittenSort = None,
         select: WrittenSelect | None = None,
         batch_size: int = 100,
@@ -383,12 +478,12 @@ class QueryMethods(Generic[T]):
     ) -> Cursor[Any]:
         """The rows of the state as it is now in batches, whatever is written meanwhile; for 30 minutes.
 
-        1 GET in a warm process. Raises InvalidRequestError with every mistake.
+        With `raw` rows are JSON, as in `find`. 1 GET in a warm process. Raises InvalidRequestError with every mistake.
         """
         from wormdb.api.cursor import open_cursor
 
         options: dict[str, Any] = {"sort": sort, "select": select, "strategy": strategy, "as_of": as_of}
-        options |= {"at_least": at_least, "stale_ms": stale_ms}
+        options |= {"at_least": at_least, "stale_ms": stale_ms, "raw": raw or None}
         return open_cursor(self._access, filter, options, batch_size)
 
     def resume(self, token: str) -> Cursor[T]:

@@ -153,7 +153,7 @@ class FindOptions(FindOneOptions, total=False):
 
 
 _DIGEST_BYTES: Final = 12
-_KNOWN_OF_ONE: Final = dict.fromkeys(("select", "populate", *FindOneOptions.__annotations__))
+_KNOWN_OF_ONE: Final = dict.fromkeys(("select", "populate", "raw", *FindOneOptions.__annotations__))
 _KNOWN: Final = dict.fromkeys((*_KNOWN_OF_ONE, *FindOptions.__annotations__))
 _OTHER_NAMES: Final[Mapping[str, str]] = {
     "skip": "offset",
@@ -185,6 +185,8 @@ class CheckedQuery:
     populate: tuple[str, ...] = ()
     freshness: Freshness | None = None
     """How new the state must be; None as the collection's handle says."""
+    is_raw: bool = False
+    """Whether rows are JSON."""
 
     @property
     def digest(self) -> bytes:
@@ -218,7 +220,8 @@ def check_query(
     if is_plain:
         request = QueryRequest(filter=tree, limit=1 if is_single else None)
         return CheckedQuery(request, access.ledger.collection)
-    select, sort = options.get("select"), options.get("sort")
+    select, sort, populate = options.get("select"), options.get("sort"), _names(options.get("populate"), what)
+    is_raw = _is_raw(options.get("raw"), what)
     moment = _moment(options.get("as_of"), access)
     query = CheckedQuery(
         request=QueryRequest(
@@ -229,13 +232,15 @@ def check_query(
             projection=None if select is None else parse_projection(select, query=tree),
             strategy=_strategy(options.get("strategy"), what),
             rows_max=_whole(options.get("max_scanned"), "max_scanned", 1, what),
+            is_raw=is_raw and select is None and not populate,
         ),
         collection=access.ledger.collection,
         moment=moment,
         is_past=moment is not None,
         timeout_seconds=_seconds(options, what),
-        populate=_names(options.get("populate"), what),
         freshness=freshness,
+        populate=populate,
+        is_raw=is_raw,
     )
     page = options.get("page")
     return query if page is None else _after(query, page)
@@ -325,6 +330,13 @@ def _strategy(value: Any, what: str) -> Strategy | None:
         raise InvalidRequestError(what, reason=reason, fix=did_you_mean(str(value), STRATEGIES))
     strategy: Strategy = value
     return strategy
+
+
+def _is_raw(value: object, what: str) -> bool:
+    if value is not None and not isinstance(value, bool):
+        reason = f"raw must be true or false, not {value!r:.40}"
+        raise InvalidRequestError(what, reason=reason, fix="leave it out for documents")
+    return bool(value)
 
 
 def _names(value: object, what: str) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wormdb.api.access import NOW
-from wormdb.api.document import with_id
+from wormdb.api.document import show_text, with_id
 from wormdb.api.options import check_query
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
+from wormdb.format import json
 from wormdb.query.execute import answer
 from wormdb.query.sources.engine import EngineSource
 from wormdb.system.types import LogNumber
@@ -125,7 +126,8 @@ class FileState(Generic[T]):
 
     def hits(self, request: QueryRequest) -> Iterator[Hit]:
         """The rows of an answer. Costs what its strategy costs."""
-        return self.answer.hits(request)
+        # Their texts are as the other program wrote them: what callers see is made of the values.
+        return self.answer.hits(replace(request, is_raw=False) if request.is_raw else request)
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has."""
@@ -233,7 +235,9 @@ class QueryRun(Generic[T]):
             yield rows
 
     def show(self, hits: Sequence[Hit]) -> list[Any]:
-        """Rows as callers see them: documents in their type, or plain dicts if they are parts of documents."""
+        """Rows as callers see them: documents in their type, plain dicts if they are parts of documents, or JSON."""
+        if self.query.is_raw:
+            return [json.encode(with_id(hit.document)) if hit.text is None else show_text(hit.text) for hit in hits]
         if self.query.request.projection is not None or self.query.populate:
             return [with_id(hit.document) for hit in hits]
         return (self._state or self.state).show(hits, is_past=self.query.is_past)

@@ -124,7 +124,7 @@ class Results(Generic[T]):
     """The rows of a query. Nothing is asked before they are wanted; then all of them are of one state.
 
     It may be gone through several times: every time the same rows come, read again. Rows are documents, or plain dicts
-    with `id` if the query has `select` or `populate`.
+    with `id` if the query has `select` or `populate`, or JSON with `raw`.
     All reads raise CorruptionError, UnavailableError, LimitExceededError for `max_scanned`, and SnapshotTooOldError if
     the state is gone when rows of it were already shown; before that a newer state is read instead.
     """
@@ -224,7 +224,7 @@ class Results(Generic[T]):
         clock = self._access.clock
         return stepwise(hits, lambda: self._access.limited("read", max(ends - clock.monotonic(), _MOMENT)))
 
-    def _populated(self, hits: Iterator[Hit]) -> Iterator[tuple[Hit, dict[str, Any]]]:
+    def _populated(self, hits: Iterator[Hit]) -> Iterator[tuple[Hit, Any]]:
         from wormdb.query.execute.populate import populate
 
         states: dict[str, AnyState[Any]] = {}
@@ -237,7 +237,7 @@ class Results(Generic[T]):
         while some := list(islice(hits, POPULATE_ROWS)):
             rows = [with_id(hit.document) for hit in some]
             populate(rows, self._references, state_of)
-            yield from zip(some, rows, strict=True)
+            yield from zip(some, map(json.encode, rows) if self._query.is_raw else rows, strict=True)
 
     # --- tables ---
 
@@ -254,7 +254,7 @@ class Results(Generic[T]):
                 reason="documents cannot be columns",
                 fix="leave it out",
             )
-        request = self._run.request()
+        request = replace(self._run.request(), is_raw=False)
         return self._run.attempt(lambda state: _table_of(state, request))
 
     def to_pandas(self) -> Any:
@@ -296,7 +296,7 @@ class Results(Generic[T]):
     def _preview(self) -> tuple[list[dict[str, Any]], bool]:
         request = self._run.request()
         limit = min(PREVIEW_ROWS + 1, request.limit or PREVIEW_ROWS + 1)
-        hits = self._run.hits(replace(request, limit=limit))
+        hits = self._run.hits(replace(request, limit=limit, is_raw=False))
         rows = [with_id(hit.document) for hit in hits]
         return rows[:PREVIEW_ROWS], len(rows) > PREVIEW_ROWS
 

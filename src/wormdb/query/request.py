@@ -40,5 +40,7 @@ class QueryRequest:
     """How many rows may be looked at before it is given up with LimitExceededError."""
     deadline: float | None = None
     """When it is given up with UnavailableError, by the monotonic clock, in seconds."""
+    is_raw: bool = False
+    """Rows are wanted as they are stored, not decoded; only of whole documents."""
     is_count: bool = False
     """Only the number of rows is wanted, not the rows."""

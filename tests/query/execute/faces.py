@@ -91,6 +91,13 @@ def _by_every_strategy(things: Collection[Document], question: Question, world: 
             assert "not available" in error.what  # noqa: PT017 - others are raised again by the next strategy
             continue
         assert _shown(found) == expected, strategy
+        raw = things.find_all(question.filter, strategy=strategy, raw=True, **question.options)
+        assert raw == list(map(raw_of, found)), strategy
+
+
+def raw_of(row: Mapping[str, Any]) -> bytes:
+    """The JSON of a row as it is shown."""
+    return json.encode(dict(row))
 
 
 def find_one(world: World, question: Question, data: st.DataObject) -> None:

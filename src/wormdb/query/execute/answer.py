@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, repeat
+from itertools import count as count_from
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -259,7 +261,9 @@ class Hit(msgspec.Struct, frozen=True):
     held: StoredVersion | None
     """What is stored; None if the request has a projection."""
     document: Document
-    """Normalized: projected if the request has a projection, otherwise whole."""
+    """Normalized: projected if the request has a projection, otherwise whole; empty if the row is raw."""
+    text: bytes | None = None
+    """The document as it is stored, if the request asks for raw rows."""
 
     @property
     def key(self) -> bytes:
@@ -291,6 +295,10 @@ class Places:
         return order_keys(self._batch, self._sort)
 
 
+_NO_VALUES: Final[Document] = {}
+_text_of = attrgetter("document")
+
+
 class HitMaker:
     """Makes the rows of one answer."""
 
@@ -298,6 +306,7 @@ class HitMaker:
         """`fetch` gives the documents of rows, in their order, without those that do not exist. No requests."""
         self._sort = request.sort
         self._fetch = fetch
+        self._is_raw = request.is_raw
         self._projected = None if request.projection is None else _ProjectionShape(request.projection, request)
 
     def hits(self, batch: RowBatch) -> Iterator[Hit]:
@@ -312,6 +321,8 @@ class HitMaker:
 
     def _some(self, batch: RowBatch) -> Iterator[Hit]:
         projected = self._projected
+        if self._is_raw:
+            return self._raw(batch)
         if projected is None:
             return self._whole(batch if isinstance(batch, DocumentBatch) else self._fetch(batch))
         if isinstance(batch, ColumnBatch) and projected.paths and batch.covers(projected.needs):
@@ -323,6 +334,18 @@ class HitMaker:
     def _whole(self, found: DocumentBatch) -> Iterator[Hit]:
         assert found.helds is not None, "versions are read with whole documents"
         return map(Hit, repeat(Places(found, self._sort)), range(len(found.helds)), found.helds, found.documents)
+
+    def _raw(self, batch: RowBatch) -> Iterator[Hit]:
+        """The rows as they are stored: nothing is decoded that a filter or an order did not decode."""
+        texts: Iterable[bytes]
+        if isinstance(batch, ColumnBatch) and batch.is_whole:
+            known: ReadBatch = batch
+            texts = batch.portion.documents()
+        else:
+            known = self._fetch(batch)
+            assert known.helds is not None, "versions are read with whole documents"
+            texts = map(_text_of, known.helds)
+        return map(Hit, repeat(Places(known, self._sort)), count_from(0), repeat(None), repeat(_NO_VALUES), texts)
 
     def _by_columns(self, batch: ColumnBatch, projected: _ProjectionShape) -> Iterator[Hit]:
         places = Places(batch, self._sort)
