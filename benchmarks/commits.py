@@ -39,15 +39,15 @@ BATCH_DOCUMENTS = 1_000
 BATCHES = 5
 
 
-def open_slowly(url: str, delay_ms: float) -> Database:
-    """A database whose every request takes at least `delay_ms`."""
+def open_slowly(url: str, delay_ms: float, put_ms: float | None = None) -> Database:
+    """A database whose every request takes at least `delay_ms`, or a PUT `put_ms`."""
     clock, chance = SystemClock(), SystemChance()
-    each = Latency(delay_ms)
+    each, put = Latency(delay_ms), Latency(delay_ms if put_ms is None else put_ms)
     slow = LatencyStore(
         open_store(url, clock=clock, chance=chance),
         clock=clock,
         chance=chance,
-        profile=LatencyProfile(get=each, head=each, list=each, put=each, delete=each),
+        profile=LatencyProfile(get=each, head=each, list=each, put=put, delete=each),
     )
     metered = MeteredStore(slow, clock=clock)
     settings = Settings()

@@ -1,4 +1,8 @@
-"""Many threads that read beside a writer that commits all the time, on a store that takes 25 ms for a request."""
+"""Many threads that read beside a writer that commits all the time, and many processes that write.
+
+The store takes 25 ms for a request, and 100 ms for a PUT of the processes that write. These are databases in one
+interpreter, each with what a process has of its own: so what more processors would give does not show.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,16 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from unittest import mock
 
 from benchmarks.commits import open_slowly
 from benchmarks.measure import Count
+from wormdb.engine.commit import turns as turns_of_writers
 from wormdb.engine.commit.readers import GroupRead
+from wormdb.errors import UnavailableError
 from wormdb.storage.memory import drop_memory
 
 if TYPE_CHECKING:
@@ -28,12 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = ["TITLE", "run"]
 
-TITLE = "crowd: threads of one process that read beside a writer, 25 ms a request"
+TITLE = "crowd: threads that read beside a writer, and processes that write; 25 ms a request"
 THREADS = (1, 16, 64)
 DELAY_MS = 25
 STALE_MS = 100
 SECONDS = float(os.environ.get("WORMDB_BENCH_SECONDS", "6"))
 URL = "memory://crowd"
+PROCESSES = (4, 16)
+WRITERS = 4
+PUT_MS = 100
+WARM_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,8 @@ class Rate:
 
 def run() -> list[Row | Count]:
     """Each number of threads, with probes of their own and together."""
-    return [*(row for threads in THREADS for row in _rows(threads)), *_choices()]
+    reads = [row for threads in THREADS for row in _rows(threads)]
+    return [*reads, *_choices(), *(row for processes in PROCESSES for row in _written(processes))]
 
 
 def _choices() -> list[Count]:
@@ -174,3 +185,81 @@ def _writing() -> Iterator[list[int]]:
         finally:
             is_over.set()
             writer.join()
+
+
+# --- Processes that write.
+
+
+@dataclass(frozen=True)
+class Written:
+    """What writers of several processes got into one collection."""
+
+    latencies: list[float]
+    """Of each insert, in seconds, in order."""
+    seconds: float
+    puts: int
+    failed: int
+
+    @property
+    def per_second(self) -> float:
+        """Inserts of all processes in a second."""
+        return len(self.latencies) / self.seconds
+
+    @property
+    def spread(self) -> float:
+        """The 99th percentile over the median."""
+        return self.latencies[len(self.latencies) * 99 // 100] / self.latencies[len(self.latencies) // 2]
+
+    def __str__(self) -> str:
+        median = 1000 * self.latencies[len(self.latencies) // 2]
+        return f"{self.per_second:,.0f} inserts/s, median {median:,.0f} ms, {self.failed} failed"
+
+
+def _written(processes: int) -> list[Count]:
+    turns, gathered = write(processes, mock.patch.object(turns_of_writers, "GATHER_EMPTY_MAX", 0)), write(processes)
+    is_crowd, name = processes == PROCESSES[-1], f"{processes} processes x {WRITERS} writers"
+    ratio, puts = gathered.per_second / turns.per_second, gathered.puts / len(gathered.latencies)
+    return [
+        Count(
+            f"{name}: inserts/s, beside turns alone",
+            f"{gathered}; turns: {turns}",
+            ratio,
+            "≥ 5" if is_crowd else "none",
+            not is_crowd or ratio >= 5,
+        ),
+        Count(f"{name}: p99 / median", f"turns: {turns.spread:.1f}", gathered.spread, "≤ 4", gathered.spread <= 4),
+        Count(f"{name}: PUTs an insert", f"turns: {turns.puts / len(turns.latencies):.2f}", puts, "none", passed=True),
+        Count(f"{name}: inserts that failed", f"turns: {turns.failed}", gathered.failed, "0", gathered.failed == 0),
+    ]
+
+
+def write(processes: int, way: AbstractContextManager[object] | None = None) -> Written:
+    """What threads of several databases insert in some seconds, each as fast as it can."""
+    with way or nullcontext(), ExitStack() as stack:
+        opened = [stack.enter_context(open_slowly(URL, DELAY_MS, PUT_MS)) for _ in range(processes)]
+        opened[0]["things"].insert({"id": "first"})
+        begin = time.perf_counter() + WARM_SECONDS
+        before = sum(database.cost().puts for database in opened)
+        start = time.perf_counter()
+        with ThreadPoolExecutor(processes * WRITERS) as pool:
+            jobs = [(database["things"], begin) for database in opened for _ in range(WRITERS)]
+            found = list(pool.map(lambda job: _insert(*job), jobs))
+        whole = time.perf_counter() - start
+        puts = sum(database.cost().puts for database in opened) - before
+    drop_memory("crowd")
+    latencies = sorted(latency for one, _ in found for latency in one)
+    # PUTs are counted from the first on, and so are told for the share of the time in which inserts are.
+    return Written(latencies, SECONDS, round(puts * SECONDS / whole), sum(failed for _, failed in found))
+
+
+def _insert(things: Collection[Document], begin: float) -> tuple[list[float], int]:
+    latencies, failed = [], 0
+    while (start := time.perf_counter()) < begin + SECONDS:
+        try:
+            things.insert({"value": "x" * 200})
+        except UnavailableError:
+            failed += 1
+            continue
+        if start >= begin:
+            latencies.append(time.perf_counter() - start)
+    return latencies, failed

@@ -249,6 +249,7 @@ class Committer:
             self._end({batch.id: _committed(attempt.entry, batch.id) for batch in told})
             fresh |= landed
             losses += not landed
+            self._offers.forget_ended()
             if not landed and self._clock.monotonic() >= deadline:
                 outcomes |= {one.id: self._ended(one, self._too_late(losses)) for one in waiting}
                 break
@@ -357,7 +358,7 @@ class Committer:
     # --- batches that other writers take along ---
 
     def _may_offer(self, waiting: Sequence[Pending]) -> bool:
-        """Whether another writer would take these batches; one that was offered in vain is not offered again."""
+        """Whether another writer would take these batches; what was offered in vain is written once before the next."""
         offer = self._offers.own
         is_new = offer is None or offer.ids.isdisjoint(pending.id for pending in waiting)
         return is_new and self._pace.is_gathered and all(pending.is_offerable for pending in waiting)
@@ -409,8 +410,13 @@ class Committer:
 
     def _gather(self) -> None:
         """Learn of what others offer, if they may; costs as `Offers.gather`."""
-        if self._pace.gathers:
+        if self._gathers:
             self._pace.gathered(self._offers.gather(self._head.number, self._pace.name))
+
+    @property
+    def _gathers(self) -> bool:
+        """Whether others may have offered something: to this writer, or to one that did not take its offer either."""
+        return self._pace.gathers or self._offers.own is not None
 
     def _ended(self, pending: Pending, error: WormError) -> Outcome:
         """The outcome of a batch that was not written here: unknown, if another writer may take it or did."""
@@ -449,7 +455,7 @@ class Committer:
                 outcome = self._judge(Group(self._head, self._collection), pending)
             if not isinstance(outcome, LoggedBatch):
                 refused[pending.id] = outcome
-        if accepted and self._pace.gathers and not any(group.events.values()):
+        if accepted and self._gathers and not any(group.events.values()):
             accepted += self._offers.take(group, accepted, self._head)
         return accepted, [event for events in group.events.values() for event in events], refused
 

@@ -114,6 +114,11 @@ class Offers:
         except WormError as error:
             log.info("%s: an offer may not be there: %s", self._log.collection, error)
 
+    def forget_ended(self) -> None:
+        """Let what was offered be offered again, if no writer can take it any more."""
+        if self.own is not None and not self.own.open and not self.own.taken:
+            self.own = None
+
     def is_settled(self, number: LogNumber, batches: Iterable[str]) -> bool:
         """Whether none of these batches is known to be in the log, and all that it holds through `number` is known."""
         offer = self.own

@@ -56,6 +56,7 @@ GATHERS = 0x80
 """The byte behind the mark of a writer that takes what others offer. It is back at once, and in no turn."""
 GATHER_EMPTY_MAX = 4
 """A writer gathers no more after so many looks for offers that found none."""
+INTERVALS = 4
 OFFER_BEATS = (3.0, 6.0)
 """How long an entry of the writer that gathers is waited for, in what it takes to gather and write one."""
 STREAK_FIRST = 4
@@ -104,9 +105,12 @@ class WriterTurns:
         """The writer of the last entry, and how many it wrote in a row."""
         self._gatherer = ""
         """The writer of the last entry, if it gathers."""
+        self._intervals: deque[float] = deque(maxlen=INTERVALS)
+        """How long its last entries were apart."""
         self._empty = 0
         """How many looks for offers in a row found none."""
-        self._patience = 0.0
+        self._waits = 0.0
+        """For how long an entry is waited for after an offer."""
         self._others: float | None = None
         """When an entry of another writer was heard of."""
         self._seen = self._looked = 0.0
@@ -150,6 +154,7 @@ class WriterTurns:
             self._streak, self._gap_after, self._others, self._empty = 0, STREAK_FIRST, now, 0
         self._gatherer = writer if left == GATHERS else ""
         if self._gatherer:
+            self._intervals.append(min(now - self._seen, REQUEST_SECONDS_MAX))
             self._queue, self._late, self._held, self._seen = (writer,), frozenset(), 0, now
             self._writer, self._turn, self._door = writer, 1, (number + 1) % DOOR_EVERY == 0
             return
@@ -228,18 +233,18 @@ class WriterTurns:
     def is_gathered(self) -> bool:
         """Whether another writer is about to write the next entry, and takes what is offered to it."""
         rest = self._clock.monotonic() - self._seen
-        return bool(self._gatherer) and not self.gathers and rest < OFFER_BEATS[0] * self._beat()
+        return bool(self._gatherer) and not self.gathers and rest < self._patience(OFFER_BEATS[0])
 
     def offered(self, seconds: float) -> None:
         """Something was offered, by one request that took `seconds`."""
         self._put.add(seconds)
         low, high = OFFER_BEATS
-        self._patience = self._beat() * (low + (high - low) * self._chance.fraction())
+        self._waits = self._patience(low + (high - low) * self._chance.fraction())
 
     def next_offer_look(self) -> float | None:
         """After how many seconds to look whether an offer was taken; None if it is not waited for any more."""
         rest = self._clock.monotonic() - self._seen
-        is_gathered = bool(self._gatherer) and not self.gathers and rest < self._patience
+        is_gathered = bool(self._gatherer) and not self.gathers and rest < self._waits
         return max(0.0, self._beat() - rest) if is_gathered else None
 
     def taken(self) -> None:
@@ -247,8 +252,13 @@ class WriterTurns:
         self._last_time = self._clock.monotonic()
 
     def _beat(self) -> float:
-        """What it takes to find what others offer, and to write it."""
+        """What it takes to find what others offer, and to write it, as requests take."""
         return 2 * (self._look.seconds or self._put.seconds) + self._put.seconds
+
+    def _patience(self, beats: float) -> float:
+        """For how long the next entry is waited for; longer if the last ones were late."""
+        beat, last = self._beat(), self._intervals
+        return beats * max(beat, sum(last) / len(last)) if last and beat else beats * beat
 
     def _has_rivals(self) -> bool:
         return self._others is not None and self._clock.monotonic() - self._others <= RIVALS_SECONDS
