@@ -411,7 +411,9 @@ class Committer:
     def _gather(self) -> None:
         """Learn of what others offer, if they may; costs as `Offers.gather`."""
         if self._gathers:
-            self._pace.gathered(self._offers.gather(self._head.number, self._pace.name))
+            start = self._clock.monotonic()
+            found = self._offers.gather(self._head.number, self._pace.name)
+            self._pace.gathered(found, self._clock.monotonic() - start)
 
     @property
     def _gathers(self) -> bool:

@@ -206,6 +206,8 @@ class WriterTurns:
         # A writer outside the queue lets the first one end its turn, to which it would lose, unless the door is open.
         place = queue.index(self._mark) if is_member else int(bool(queue) and self._held > 0 and not self._door)
         door = DOOR_CYCLES if is_member and self._door else 0
+        if door and self.gathers:
+            cycle, door = self._beat(), 1  # most of the others offer, and are not at the door
         if place:
             ahead = 1 if place == 1 else max(self._held, 1) + (place - 2) * self._turn
             if rest < (ahead + door) * cycle:
@@ -223,8 +225,9 @@ class WriterTurns:
         """Whether others may have offered something to this writer."""
         return self._gatherer == self._mark
 
-    def gathered(self, found: int) -> None:
-        """So many offers were new."""
+    def gathered(self, found: int, seconds: float) -> None:
+        """So many offers were new, as was asked for in `seconds`; if there were any by two requests."""
+        self._look.add(seconds / 2 if found else seconds)
         self._empty = 0 if found else self._empty + 1
         if found:
             self._others = self._clock.monotonic()
