@@ -197,7 +197,7 @@ def old_entry_as_news() -> AbstractContextManager[object]:
 
 def commit_from_stale_view() -> AbstractContextManager[object]:
     """After a lost race the same changes are sent to the next slot, unchecked."""
-    checked = "checked = self._checked(waiting, arrived)"
+    checked = "checked = self._checked(waiting, arrived, takes=not is_offer)"
     moved = "msgspec.structs.replace(checked[0].entry, number=self._head.number + 1, previous=self._head.hash)"
     body = "encode_entry(entry, collection=self._collection), self._head.time"
     again = f"if losses: entry = {moved}; checked = (_Try(entry, {body}), checked[1])\n        else: {checked}"

@@ -85,11 +85,11 @@ def test_what_landed_before_an_error_stays_committed() -> None:
     committer = ledger._committer
     check, calls = committer._check, []
 
-    def failing(waiting: Any) -> Any:
+    def failing(waiting: Any, *, takes: bool) -> Any:
         calls.append(len(waiting))
         if len(calls) > 1:
             raise UnavailableError("block", reason="the store is away")
-        return check(waiting)
+        return check(waiting, takes=takes)
 
     committer._check = failing  # type: ignore[method-assign] # a store that goes away at the right moment
     first, second = committer.commit([rig.batch(insert("a")), rig.batch(insert("a"))], 10.0)

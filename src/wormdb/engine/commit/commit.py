@@ -222,7 +222,8 @@ class Committer:
         fresh, losses, arrived = False, 0, self._clock.monotonic()
         while waiting := self._wanted(waiting, outcomes):
             fresh |= self._await_moment(waiting, deadline)
-            checked = self._checked(waiting, arrived)
+            is_offer = self._may_offer(waiting)
+            checked = self._checked(waiting, arrived, takes=not is_offer)
             if checked is None:
                 continue  # another thread opens it again or found what was offered, or more was attached
             attempt, refused = checked
@@ -233,7 +234,7 @@ class Committer:
             waiting = [pending for pending in waiting if pending.id not in refused]
             if attempt is None:
                 break
-            if self._may_offer(waiting) and len(attempt.body) <= OFFER_BYTES_MAX:
+            if is_offer and len(attempt.body) <= OFFER_BYTES_MAX:
                 self._offer(attempt, deadline)
                 fresh = True
                 continue
@@ -286,13 +287,19 @@ class Committer:
             return True
         return False
 
-    def _checked(self, waiting: Sequence[Pending], arrived: float) -> tuple[_Try | None, dict[str, Outcome]] | None:
-        """An entry of the batches that can be written, and the outcomes of those that will not be; None: not now."""
+    def _checked(
+        self, waiting: Sequence[Pending], arrived: float, *, takes: bool
+    ) -> tuple[_Try | None, dict[str, Outcome]] | None:
+        """An entry of the batches that can be written, and the outcomes of those that will not be; None: not now.
+
+        If it `takes`, what others offer is in it too. That is never offered again, in other slots than their writers
+        know of.
+        """
         with self._head.lock:
             is_known = self._offers.is_settled(self._head.number, (one.id for one in waiting))
             if not is_known or not self._is_settled():
                 return None
-            accepted, events, refused = self._check(waiting)
+            accepted, events, refused = self._check(waiting, takes=takes)
             return self._try(accepted, events, arrived), refused
 
     def _wanted(self, waiting: list[Pending], outcomes: dict[str, Outcome]) -> list[Pending]:
@@ -406,7 +413,11 @@ class Committer:
             event = Nothing(write_id=WriteId(self._offers.own.entry.write_id))
             attempt = self._try((), (event,), self._clock.monotonic())
         assert attempt is not None
-        self._place(attempt, deadline)
+        try:
+            self._place(attempt, deadline)
+        except OutcomeUnknownError as error:
+            # Unknown is what became of the event; what was offered stays open, and the rest was not written.
+            raise UnavailableError(error.what, reason=error.reason, fix="retry", key=error.key) from error
 
     def _gather(self) -> None:
         """Learn of what others offer, if they may; costs as `Offers.gather`."""
@@ -439,7 +450,9 @@ class Committer:
     def _is_settled(self) -> bool:
         return self._head.caught_up and not self._head.has_attached
 
-    def _check(self, waiting: Sequence[Pending]) -> tuple[list[LoggedBatch], list[Event], dict[str, Outcome]]:
+    def _check(
+        self, waiting: Sequence[Pending], *, takes: bool
+    ) -> tuple[list[LoggedBatch], list[Event], dict[str, Outcome]]:
         """The batches that can be written now with their events, and the outcomes of those that will not be.
 
         A batch that fails only because of those before it in the group is neither: they may not land, and
@@ -457,7 +470,7 @@ class Committer:
                 outcome = self._judge(Group(self._head, self._collection), pending)
             if not isinstance(outcome, LoggedBatch):
                 refused[pending.id] = outcome
-        if accepted and self._gathers and not any(group.events.values()):
+        if takes and accepted and self._gathers and not any(group.events.values()):
             accepted += self._offers.take(group, accepted, self._head)
         return accepted, [event for events in group.events.values() for event in events], refused
 
