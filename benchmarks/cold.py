@@ -22,7 +22,7 @@ from benchmarks.measure import Count, Row
 __all__ = ["TITLE", "run"]
 
 TITLE = "cold: connect and the first calls of a new process, in processor time"
-ROUNDS = 7
+ROUNDS = 5
 DOCUMENTS = 1_000
 
 _HIDE = """
