@@ -123,6 +123,7 @@ NEED_NOTHING = {"close", "schema"}
 """They end without an error: what they want needs no answer."""
 COLLECTION_OTHERS = {
     *("name", "mode", "prefix", "source", "create", "invalidate_manifest", "create_blob_target", "resume"),
+    *("token", "with_options"),
     *("to_pandas", "to_polars", "drop_index", "describe_index", "analyze_index", "build_index"),
     *("snapshot", "list_snapshots", "restore_snapshot", "list_trashed", "restore", "purge", "purge_expired"),
     *("empty_trash", "functions"),

@@ -408,12 +408,12 @@ def old_probe_for_a_number() -> AbstractContextManager[object]:
 
 
 MUTANTS = [
-    Mutant("age of a known state unchecked", age_of_a_state_unchecked, "register", 5, "readers"),
+    Mutant("age of a known state unchecked", age_of_a_state_unchecked, "register", 4, "readers"),
     Mutant("number of a known state unchecked", number_of_a_state_unchecked, "register", 0, "readers"),
     Mutant("old probe for a number", old_probe_for_a_number, "register", 0, "readers"),
-    Mutant("reader joins a probe on its way", reader_joins_a_probe_on_its_way, "register", 4, "readers"),
-    Mutant("answer given to later readers", answer_for_later_readers, "register", 0, "readers"),
-    Mutant("answer given to later probes", answer_for_later_probes, "register", 20, "readers"),
+    Mutant("reader joins a probe on its way", reader_joins_a_probe_on_its_way, "register", 1, "readers"),
+    Mutant("answer given to later readers", answer_for_later_readers, "register", 3, "readers"),
+    Mutant("answer given to later probes", answer_for_later_probes, "register", 4, "readers"),
     Mutant("readers served by half a tail", readers_served_by_half_a_tail, "register", 0, "readers"),
     Mutant("one document twice in an entry", one_document_twice_in_an_entry, "handles", 18, "crowd"),
     Mutant("a folder's time is the wall clock", wall_clock_of_a_folder, "bank", 7, "clocks"),

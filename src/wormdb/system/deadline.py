@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Deadline",
     "TimedLock",
+    "attempt_lock",
     "await_lock",
     "begin",
     "beside",
@@ -225,12 +226,19 @@ class Waitable(Protocol):
 
 def await_lock(lock: Waitable, what: str) -> None:
     """Take a lock that another thread gives back. Raises UnavailableError when the time of the call is over."""
+    while not attempt_lock(lock, what):
+        pass
+
+
+def attempt_lock(lock: Waitable, what: str) -> bool:
+    """As `await_lock`, but for LOOK_SECONDS at most; whether it was taken."""
     deadline = current()
     if deadline is None:
-        lock.acquire()
-        return
-    while not lock.acquire(timeout=max(min(deadline.rest, LOOK_SECONDS), MOMENT)):
-        deadline.check(what)
+        return lock.acquire(timeout=LOOK_SECONDS)
+    if lock.acquire(timeout=max(min(deadline.rest, LOOK_SECONDS), MOMENT)):
+        return True
+    deadline.check(what)
+    return False
 
 
 _RLock: Any = _thread.RLock  # the stubs do not know all that it has

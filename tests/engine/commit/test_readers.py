@@ -231,6 +231,7 @@ def test_the_deadline_of_the_sender_is_its_own() -> None:
 @pytest.mark.usefixtures("_one_probe")
 def test_each_reader_waits_until_its_own_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(group_reads, "LATE_SECONDS", 1000.0)
     scene = Scene()
     clock = scene.rig.clock
     scene.held[0] = threading.Event()
@@ -244,6 +245,38 @@ def test_each_reader_waits_until_its_own_deadline(monkeypatch: pytest.MonkeyPatc
     assert "timeout=1)" in str(told)
     assert len(scene.ledger._readers._queue) == 1, "it left nothing behind"
     assert scene.end() == {"holder": 1, "short": told, "long": 1}
+
+
+@pytest.mark.usefixtures("_one_probe")
+def test_a_probe_that_does_not_come_back_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "LOOK_SECONDS", 0.01)
+    scene = Scene()
+    scene.held[0] = threading.Event()
+    scene.read("lost")
+    for number in range(4):
+        scene.read(f"r{number}")
+    assert scene.probes == ["2"]
+    scene.rig.clock.advance(1.5)
+    scene.wait_for(lambda: len(scene.seen) == 4)
+    assert scene.probes == ["2", "2"], "one of them asked for all"
+    assert scene.end() == {"lost": 1, **{f"r{number}": 1 for number in range(4)}}
+
+
+@pytest.mark.usefixtures("_one_probe")
+def test_an_answer_of_others_does_not_prolong_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own probe is cut off at its deadline; until then it was served by a later one."""
+    monkeypatch.setattr(deadlines, "LOOK_SECONDS", 0.01)
+    scene = Scene()
+    clock = scene.rig.clock
+    scene.held[0] = threading.Event()
+    short = Deadline(clock, 3, "timeout=3")
+    scene.failing[0] = error = short.passed("GET")
+    scene.read("short", limit=short)
+    scene.read("other")
+    clock.advance(1.5)
+    scene.wait_for(lambda: "other" in scene.seen)
+    clock.advance(5)
+    assert scene.end() == {"short": error, "other": 1}
 
 
 @pytest.mark.usefixtures("_one_probe")

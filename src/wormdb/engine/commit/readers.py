@@ -10,7 +10,8 @@ and takes along those that have arrived meanwhile. A probe that asked for what i
 readers join the one that asks for what comes after, if there is one.
 
 A reader is told the error of a probe only if it could have been its own. The sender's deadline and an interrupt of its
-thread are not: another reader sends a probe then. Each reader stops waiting at its own deadline.
+thread are not: another reader sends a probe then. Each reader stops waiting at its own deadline, and none waits for
+long for a probe that may never come back.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.errors import WormError
 from wormdb.settings import TAIL_PROBES_MAX
-from wormdb.system.deadline import await_lock, current
+from wormdb.system.deadline import attempt_lock, current
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ __all__ = ["GroupRead"]
 PROBES_MAX = 4
 """Probes of one collection on their way at once. With fewer a reader waits longer for the next to be sent; with more
 of them each serves fewer readers."""
+
+
+LATE_SECONDS = 1.0
+"""A probe that takes longer may never come back; others do not wait for it."""
 
 
 class _Reader:
@@ -116,8 +121,8 @@ class GroupRead:
             while not reader.is_served:
                 if reader in self._senders:
                     self._send(reader, keys)
-                else:
-                    await_lock(self._wake_of(reader), f"state of {self._head.collection}")
+                elif not attempt_lock(self._wake_of(reader), f"state of {self._head.collection}"):
+                    self._hurry(reader)
         finally:
             # An interrupt may come at any moment, here too; a sender must never leave without a successor.
             try:
@@ -150,6 +155,14 @@ class GroupRead:
             wake.acquire()
             reader.wake = wake
         return reader.wake
+
+    def _hurry(self, reader: _Reader) -> None:
+        """One that has waited for long sends a probe, however many are on their way, unless one was sent meanwhile."""
+        with self._lock:
+            since = self._clock.monotonic() - LATE_SECONDS
+            if not any(sender.sent > since for sender in self._senders):
+                self._senders[reader] = None
+                self._queue.pop(reader, None)
 
     def _do_beside(self, reader: _Reader, beside: Callable[[], object]) -> None:
         if reader in self._senders:
@@ -216,11 +229,13 @@ class GroupRead:
                 _rouse(each)
 
     def _fail(self, reader: _Reader, error: WormError) -> None:
-        """A probe failed: tell its sender, unless a later probe served it, and those that the error is true for."""
+        """A probe failed: tell its sender, unless a later probe served it in time, and those that it is true for."""
         deadline = current()
         with self._lock:
             if deadline is None or deadline.left > 0:
                 self._serve(reader, error)
+            elif reader.is_served:
+                reader.error = error  # the call must not go on after its time, whatever others found out
             if not reader.is_served:
                 reader.error, reader.is_served = error, True
 
