@@ -40,7 +40,12 @@ AREAS = {
         "storage/cloud/verdict.py",
         "storage/cloud/wire.py",
     ),
-    "folder": ("storage/folder/directories.py", "storage/folder/store.py", "storage/folder/write.py"),
+    "folder": (
+        "storage/folder/directories.py",
+        "storage/folder/store.py",
+        "storage/folder/time.py",
+        "storage/folder/write.py",
+    ),
     "bulk": ("engine/bulk/attach.py", "engine/bulk/attach.py", "engine/forward/rebuild.py", "engine/migrate.py"),
     "feed": ("engine/feed.py",),
     "blobs": ("engine/commit/blobs.py", "maintenance/gc/blobs.py"),
@@ -369,6 +374,19 @@ MUTANTS = [
     Mutant("storage/folder/write.py", "if error.errno in refusals:", "if True:", FOLDER),
     Mutant("storage/folder/write.py", "if os.path.samestat(found, temporary.info()):", "if False:", FOLDER),
     Mutant("storage/folder/directories.py", "state = info.st_ino, info.st_ctime_ns", "state = info.st_ino, 0", FOLDER),
+    Mutant("storage/folder/directories.py", "return False  # what it is, the steps tell", "return True", FOLDER),
+    Mutant(
+        "storage/folder/time.py",
+        "if is_recent and is_settled else None",
+        "if is_recent else None",
+        ("storage/folder/test_time.py",),
+    ),
+    Mutant(
+        "storage/folder/time.py",
+        "if is_recent and is_settled else None",
+        "if is_settled else None",
+        ("storage/folder/test_time.py",),
+    ),
     Mutant(
         "storage/folder/store.py",
         "if info.st_size > self._bound(key):",
