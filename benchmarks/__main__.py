@@ -28,6 +28,9 @@ SUITES = (
     "jobs",
 )
 
+WITH = {"warm": ("embedded",)}
+"""What is run with a suite that is named."""
+
 
 def main(names: list[str]) -> int:
     """Run the suites and print their ratios; 1 if a bar was missed."""
@@ -36,7 +39,8 @@ def main(names: list[str]) -> int:
         print(f"no such suite: {', '.join(unknown)} (there are: {', '.join(SUITES)})", file=sys.stderr)
         return 2
     missed = 0
-    for name in names or SUITES:
+    chosen = dict.fromkeys(each for name in names for each in (name, *WITH.get(name, ())))
+    for name in chosen or SUITES:
         suite = importlib.import_module(f"benchmarks.{name}")
         rows = suite.run()
         print_rows(suite.TITLE, rows)
