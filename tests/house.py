@@ -71,13 +71,13 @@ def saved() -> Walk:
 
 
 def found() -> Walk:
-    """A `find` by an indexed field, its plan known from the time before."""
+    """A `find` by an indexed field, its plan known and everything kept from the times before."""
     with wormdb.connect("memory://house-find", settings=wormdb.Settings(forward="manual")) as db:
         things = db["things"]
         things.create_index("n")
         things.insert_many([{"id": str(number), "n": number} for number in range(200)])
         db.forward()
-        walks = [Walk.of(lambda: list(things.find({"n": 7}))) for _ in range(3)]
+        walks = [Walk.of(lambda: list(things.find({"n": 7}))) for _ in range(5)]  # until nothing more is kept
     return walks[-1]
 
 

@@ -67,6 +67,17 @@ def test_other_conditions_beside_the_one_that_the_index_has(things: Collection[D
     assert count_calls(find) <= FIND_BY_INDEX + 60
 
 
+def test_the_same_as_stored_json(things: Collection[Document]) -> None:
+    """Nothing is decoded, so it is no more than the documents cost."""
+
+    def find() -> None:
+        (found,) = things.find({"code": "c00007"}, raw=True).to_list()
+        assert found.startswith(b'{"id":"t00007",')
+
+    find()
+    assert count_calls(find) <= FIND_BY_INDEX
+
+
 def test_a_document_by_its_id(things: Collection[Document]) -> None:
     """One that is kept."""
 

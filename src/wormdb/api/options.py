@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import repeat
-from operator import is_
+from operator import is_not
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cast
 from zlib import crc32
 
@@ -211,17 +211,18 @@ def check_query(
     if not options.keys() <= known.keys():
         for name in options:
             _check_known(name, what, tuple(known))
-    is_plain, freshness = all(map(is_, options.values(), repeat(None))), None
+    is_raw, freshness = _is_raw(options.get("raw"), what), None
+    # Most queries have a filter and nothing else, or ask for raw rows besides.
+    is_plain = sum(map(is_not, options.values(), repeat(None))) <= is_raw
     if not is_plain:
         freshness = check_freshness(access, options.get("at_least"), options.get("stale_ms"), options.get("as_of"))
     tree = read_filter(filter)
     if type(tree) is not Compare and has_calls(tree):
         tree = expand_functions(access, tree, freshness)
     if is_plain:
-        request = QueryRequest(filter=tree, limit=1 if is_single else None)
-        return CheckedQuery(request, access.ledger.collection)
+        request = QueryRequest(filter=tree, limit=1 if is_single else None, is_raw=is_raw)
+        return CheckedQuery(request, access.ledger.collection, is_raw=is_raw)
     select, sort, populate = options.get("select"), options.get("sort"), _names(options.get("populate"), what)
-    is_raw = _is_raw(options.get("raw"), what)
     moment = _moment(options.get("as_of"), access)
     query = CheckedQuery(
         request=QueryRequest(
@@ -333,10 +334,12 @@ def _strategy(value: Any, what: str) -> Strategy | None:
 
 
 def _is_raw(value: object, what: str) -> bool:
-    if value is not None and not isinstance(value, bool):
+    if value is None:
+        return False
+    if not isinstance(value, bool):
         reason = f"raw must be true or false, not {value!r:.40}"
         raise InvalidRequestError(what, reason=reason, fix="leave it out for documents")
-    return bool(value)
+    return value
 
 
 def _names(value: object, what: str) -> tuple[str, ...]:
