@@ -245,6 +245,16 @@ def test_two_indexes_are_built_without_a_wait() -> None:
     assert rig.clock.monotonic() == 0
 
 
+def test_a_full_log_is_brought_forward_before_a_build_begins() -> None:
+    rig = Rig()
+    ledger = rig.ledger(limits=TailLimits(entries_max=2, mode="manual"))
+    commit(rig, ledger)
+    ledger.commit(create_index(ledger.batch_id(), Index("one", ("one",)), seen=ledger.view()))
+    assert applied(rig) == 0
+    commit(rig, ledger)  # has to make room, and the build takes entries of the log itself
+    assert [index.name for index in ledger.view().definition.indexes.ready] == ["one"]
+
+
 def test_a_forwarding_with_nothing_to_do_does_not_wait() -> None:
     rig = Rig()
     store = rig.counted()
