@@ -127,6 +127,7 @@ def test_columns_are_at_most_so_many_and_the_most_frequent_come_first() -> None:
 def test_of_names_that_differ_in_case_only_one_is_a_column() -> None:
     assert found([{"Name": "a", "name": "b", "NAME": "c"}, {"name": "d"}]) == ["name"]
     assert found([{"Name": "a", "name": "b"}] * 2, ("NAME",)) == []
+    assert found([{"_ID": 1, "_Rev": 2, "ID": 3}] * 2) == ["ID"]
 
 
 def test_most_values_decide_and_a_mixture_is_no_column() -> None:

@@ -337,6 +337,8 @@ class ParquetFile:
     """Columns with rows whose value is of another type: null there, and only `_doc` has it."""
     is_older: bool = False
     """Whether rows are of an older version of the model, and not mapped yet: forwarding writes the file again."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """Its columns of fields: each path and the type of column. Another file may have others, or other types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,6 +508,7 @@ def _files(place: Place, upgrades: Upgrades) -> tuple[ParquetFile, ...]:
                 id_type=None if ids is None or ids.others else ids.type,
                 partial=tuple(stats.path for stats in block.columns if stats.others),
                 is_older=upgrades.is_old(block),
+                columns=tuple((stats.path, stats.type) for stats in block.columns if stats.path != "_id"),
             )
         )
     return tuple(found)

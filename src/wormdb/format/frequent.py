@@ -44,8 +44,10 @@ _MAP_FIELDS: Final = 256
 """An embedded document with more fields than this is a map, whose keys are not looked at."""
 _NUMBER_BYTES: Final = 8
 _NUMBERS: Final = frozenset({"int64", "double"})
-_WRONG_FIRST: Final = frozenset({"_id", "id", "_rev", "_seq", "_deleted", "_doc"})
-"""Fields that are columns of every block, or would be taken for them."""
+_SYSTEM: Final = frozenset({"_id", "_rev", "_seq", "_deleted", "_doc"})
+"""Columns that every block has."""
+_WRONG_FIRST: Final = _SYSTEM | {"id"}
+"""Fields that are these columns, or would be taken for them."""
 _DECODER: Final = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -122,7 +124,7 @@ def _is_wrapped(value: dict[str, Any]) -> bool:
 
 def _apart(paths: Iterable[Path], taken: Collection[str]) -> list[Path]:
     """Without those that differ from others in case only: programs that read Parquet take them for one column."""
-    names = {name.casefold() for name in taken}
+    names = {name.casefold() for name in taken} | _SYSTEM
     found = []
     for path in paths:
         name = ".".join(path).casefold()

@@ -13,6 +13,7 @@ import wormdb
 from tests.cli.printed import worm
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
@@ -90,7 +91,36 @@ def test_columns_of_a_model_and_what_they_cannot_hold(tmp_path: Path) -> None:
     text = worm("table", "files", "Thing", "--sql", "duckdb", "--url", url).lines
     assert text[0] == "-- Thing through log number 5"
     assert text[1] == "-- 1 newer log entry is not in these files: worm table rebuild Thing"
-    assert text[2] == "-- null where a value is of another type than its column, see _doc: n"
+    assert text[2] == "-- as JSON, because files have different types: n"
+
+
+def test_a_collection_without_a_model_is_a_table(tmp_path: Path) -> None:
+    """Columns of several types, that only some files have, or whose names differ in case, across runs and within."""
+    url, odd = str(tmp_path), "a/~'x"
+    kinds: list[Callable[[int], dict[str, Any]]] = [
+        lambda n: {"n": n, "at": {"x": n}, "u": n, "Case": 1, odd: n, "all": n},
+        lambda n: {"n": n + 0.5, "at": {"x": n}, "u": [n], "case": "x", odd: "x", "all": n},
+        lambda n: {"n": n, "at": "text", "u": "z", "all": n},
+    ]
+    with wormdb.connect(url, settings=SETTINGS) as database:
+        things = database["things"]
+        for place, make in enumerate(kinds):
+            things.insert_many([{"id": f"{place}{n:02}", **make(n)} for n in range(20)])
+            things.forward()
+        expected = known(things)
+    columns, documents = seen(url, "things")
+    assert documents == expected
+    assert set(columns) == {"_id", "_rev", "_seq", "_doc", "n", "at.x", "at", "u", "case", odd, "all"}
+    printed = worm("table", "files", "things", "--sql", "duckdb", "--url", url)
+    with duckdb.connect() as connection:
+        connection.execute(printed.text)
+        rows = connection.execute('SELECT "all", n, "at.x", u, "case" FROM things ORDER BY _id').fetchall()
+    assert [rows[place] for place in (7, 27, 47)] == [
+        (7, 7.0, 7, "7", "1"),
+        (7, 7.5, 7, "[7]", '"x"'),
+        (7, 7.0, None, '"z"', None),
+    ]
+    assert "-- null for rows of files without such a column, see _doc: at, at.x" in printed.lines
 
 
 def test_one_run_needs_no_comparison(tmp_path: Path) -> None:

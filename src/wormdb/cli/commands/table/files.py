@@ -30,13 +30,20 @@ def duckdb_view(name: str, files: ParquetFiles) -> str:
 
     Its rows are the documents as the files have them: the newest version of each, without deleted ones. No requests.
     """
-    partial = sorted({path for file in files.files for path in file.partial} - {"_id"})
+    mixed = _mixed(files.files)
+    told = {path for paths in mixed for path in paths}
+    partial = sorted({path for file in files.files for path in file.partial} - {"_id"} - told)
+    lacking = sorted(_lacking(files.files) - told)
     lines = [f"-- {name} through log number {files.number:,}"]
     if files.lag_entries:
         newer = counted(files.lag_entries, "newer log entry is", "newer log entries are")
         lines.append(f"-- {newer} not in these files: worm table rebuild {name}")
     if partial:
         lines.append(f"-- null where a value is of another type than its column, see _doc: {', '.join(partial)}")
+    if lacking:
+        lines.append(f"-- null for rows of files without such a column, see _doc: {', '.join(lacking)}")
+    if told:
+        lines.append(f"-- as JSON, because files have different types: {', '.join(sorted(told))}")
     if files.older:
         older = counted(files.older, "file is", "files are")
         lines.append(f"-- {older} of an older version of the model: worm forward {name}")
@@ -44,8 +51,39 @@ def duckdb_view(name: str, files: ParquetFiles) -> str:
     runs = [list(group) for _, group in groupby(files.files, key=lambda file: file.run)]
     # Columns that begin with $ tell only us what a null stands for.
     lines.append("SELECT COLUMNS('^[^$]') FROM (")
+    if mixed:
+        replaced = ", ".join(map(_from_documents, mixed))
+        lines.append(f"  SELECT * REPLACE ({replaced}) FROM (")  # noqa: S608 - names are quoted
     lines += _one_run(files, runs[0]) if len(runs) == 1 else _several_runs(files, runs)
-    return "\n".join([*lines, ");"])
+    return "\n".join([*lines, *(["  )"] if mixed else []), ");"])
+
+
+def _mixed(files: Sequence[ParquetFile]) -> list[tuple[str, ...]]:
+    """The columns that DuckDB cannot join, by the spellings of their name, which it takes for one."""
+    types: dict[str, set[str]] = {}
+    spellings: dict[str, dict[str, None]] = {}
+    for path, kind in (column for file in files for column in file.columns):
+        types.setdefault(path.casefold(), set()).add("double" if kind == "int64" else kind)
+        spellings.setdefault(path.casefold(), {})[path] = None
+    return [tuple(paths) for name, paths in spellings.items() if len(paths) > 1 or len(types[name]) > 1]
+
+
+def _lacking(files: Sequence[ParquetFile]) -> set[str]:
+    """The columns that some files have and others have not."""
+    paths = [{path for path, _ in file.columns} for file in files]
+    return set[str]().union(*paths) - set.intersection(*paths)
+
+
+def _from_documents(paths: Sequence[str]) -> str:
+    """A column out of the documents: JSON, whatever its type; null and missing are null."""
+    parts = [f"json_extract(_doc, {_pointer(path)})" for path in paths]
+    value = parts[0] if len(parts) == 1 else f"coalesce({', '.join(parts)})"
+    return f"nullif(CAST({value} AS VARCHAR), 'null') AS {_name(paths[0])}"
+
+
+def _pointer(path: str) -> str:
+    names = [name.replace("~", "~0").replace("/", "~1").replace("'", "''") for name in path.split(".")]
+    return "'/" + "/".join(names) + "'"
 
 
 def _one_run(files: ParquetFiles, run: Sequence[ParquetFile]) -> Iterator[str]:
