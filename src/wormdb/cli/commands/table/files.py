@@ -71,7 +71,7 @@ def _mixed(files: Sequence[ParquetFile]) -> list[tuple[str, ...]]:
 def _lacking(files: Sequence[ParquetFile]) -> set[str]:
     """The columns that some files have and others have not."""
     paths = [{path for path, _ in file.columns} for file in files]
-    return set[str]().union(*paths) - set.intersection(*paths)
+    return set[str]().union(*paths) - paths[0].intersection(*paths)
 
 
 def _from_documents(paths: Sequence[str]) -> str:
