@@ -26,6 +26,7 @@ SUITES = (
     "spark",
     "cost",
     "jobs",
+    "sync",
 )
 
 WITH = {"warm": ("embedded",)}

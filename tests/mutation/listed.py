@@ -57,6 +57,7 @@ AREAS = {
         "query/planner/cache.py",
         "query/planner/template.py",
     ),
+    "sync": ("sync/folder.py", "sync/pull.py", "sync/push.py", "sync/remote.py", "sync/upkeep.py"),
     "files": ("files/write/guard.py", "files/write/publication.py", "files/write/publish.py", "files/write/record.py"),
 }
 
@@ -85,7 +86,33 @@ FILES = (
     "files/test_sync.py",
 )
 
+SYNC = ("sync/test_traps.py", "sync/test_sweep.py", "sync/test_clones.py")
+
 MUTANTS = [
+    Mutant("sync/remote.py", "if name in parts and parts[name].seq > note.seq:", "if False:", SYNC),
+    Mutant(
+        "sync/remote.py",
+        "held = self.read_part(name, held.key) or self._renewed(held)",
+        "held = self.read_part(name, held.key) or self.empty_part(name, held.key)",
+        SYNC,
+    ),
+    Mutant("sync/pull.py", "if part.part.seq > listed[name].seq}", "if False}", SYNC),
+    Mutant("sync/push.py", "if not self._may_replace(found.body, change, entry):", "if False:", SYNC),
+    Mutant("sync/push.py", 'if is_gone and not upload.is_new and self._policy != "keep-local":', "if False:", SYNC),
+    Mutant("sync/push.py", "return abs(self._index.now_ms() - entry.deleted) < DELETE_MS", "return False", SYNC),
+    Mutant("sync/push.py", 'if change.before is not None and self._policy != "keep-local":', "if False:", SYNC),
+    Mutant("sync/push.py", "return known.is_applied and {", "return {", SYNC),
+    Mutant("sync/push.py", "if before is not None and there.identity != before.synced:", "if False:", SYNC),
+    Mutant(
+        "sync/push.py",
+        "if not others.issubset(push.manifest.manifest.partitions) and push.manifest.version is not None:",
+        "if False:",
+        SYNC,
+    ),
+    Mutant("sync/folder.py", "if self.look(path) != expected or self.is_taken(path):", "if False:", SYNC),
+    Mutant("sync/folder.py", "if found != expected:", "if False:", SYNC),
+    Mutant("sync/upkeep.py", "digest_of(old.entries) == shim.digest", "True", SYNC),
+    Mutant("sync/upkeep.py", "if self._swap(key, closed, held_part):", "if True:", SYNC),
     # --- commit ---
     Mutant("engine/commit/commit.py", "if not fresh:", "if False:", COMMIT),
     Mutant(

@@ -173,12 +173,26 @@ def brings_back(clone: Clone) -> None:
     clone.push()
 
 
+def makes_anew(clone: Clone) -> None:
+    clone.pull()
+    clone.write("data/t/1/y")
+    clone.push()
+
+
+def edits_meanwhile(clone: Clone) -> None:
+    own = clone.world.clones["a"]
+    own.write("data/t/2/x")
+    own.delete("top")
+
+
 RIVALS: dict[str, Callable[[Clone], object]] = {
     "pushes": Clone.push,
     "pulls": Clone.pull,
     "writes the same": same_file,
     "deletes": deletes,
     "brings back": brings_back,
+    "makes anew": makes_anew,
+    "edits meanwhile": edits_meanwhile,
 }
 
 

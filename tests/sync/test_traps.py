@@ -597,3 +597,32 @@ class TestCompaction:
         keys = [info.key for page in world.store.list(INDEX_FOLDER) for info in page.objects]
         assert any(key.startswith(".datastore-index/data/t/1~") for key in keys)
         world.check()
+
+    def test_a_client_that_knows_an_old_manifest_does_not_use_the_old_object(self, world: World) -> None:
+        a, b = world.clones["a"], world.clones["b"]
+        a.delete("data/t/1/x")
+        a.push()
+        b.pull()
+        for _ in range(3):
+            world.clock.advance(4_000)
+            with a.open() as sync:
+                sync.compact()
+        b.write("data/t/1/again")
+        b.push()
+        assert world.store.probe(part_key("data/t/1")).found is None
+        world.check()
+
+    def test_a_folder_that_cannot_be_read_is_not_a_deletion(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = os.scandir
+
+        def refusing(path: str) -> Any:
+            if str(path).endswith("data/t"):
+                raise PermissionError(13, "Permission denied")
+            return real(path)
+
+        monkeypatch.setattr(os, "scandir", refusing)
+        with pytest.raises(UnavailableError, match="Permission denied"):
+            world.clones["a"].push()
+        assert len(world.listed()) == 3

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.sync.paths import STATE_FOLDER, check_path, is_internal
 
 if TYPE_CHECKING:
@@ -68,6 +68,9 @@ class WorkFolder:
                 entries = list(os.scandir(self._base + here))
             except (FileNotFoundError, NotADirectoryError):
                 continue
+            except OSError as error:
+                # Left out, its files would count as deleted.
+                raise UnavailableError(f"folder {here or '.'}", reason=error.strerror or str(error)) from error
             for entry in entries:
                 path = f"{here}/{entry.name}" if here else entry.name
                 if is_internal(path) or is_internal(f"{path}/"):
