@@ -78,19 +78,18 @@ class _Beside:
         self._touch(self._ours, 1)
         report = self._report("push")
         rows.append(Count("requests of a push of 1 change", "exact", report.requests, "≤ 4", report.requests <= 4))
-        for changes, bar in ((1, 3.0), (CHANGES, 1.0)):
-            rows.append(
-                compare(
-                    f"push, {changes:,} changed",
-                    lambda count=changes: self._changed(self._ours, count, self._push),
-                    "rclone",
-                    lambda count=changes: self._changed(self._theirs, count, self._rclone),
-                    count=1,
-                    at_least=bar,
-                    rounds=3,
-                )
-            )
-        return rows
+        return [*rows, self._beside(1, at_least=3), self._beside(CHANGES, at_least=1)]
+
+    def _beside(self, changes: int, *, at_least: float) -> Row:
+        return compare(
+            f"push, {changes:,} changed",
+            lambda: self._changed(self._ours, changes, self._push),
+            "rclone",
+            lambda: self._changed(self._theirs, changes, self._rclone),
+            count=1,
+            at_least=at_least,
+            rounds=3,
+        )
 
     def _url(self) -> str:
         return self._server.url("ours")
@@ -129,11 +128,12 @@ class _Beside:
 
 def _parts(folder: Path) -> list[Row | Count]:
     """One scope among 500 parts and among 5,000: the same requests, about the same time."""
-    sides, asked = {}, {}
+    sides: dict[int, Sync] = {}
+    asked: dict[int, int] = {}
     for parts in (MODELS, MANY_PARTS):
-        side = folder / f"parts{parts}"
-        _fill(side, parts, 1)
-        sides[parts] = Sync(side, store=MemoryStore(f"bench-sync-{parts}"))
+        place = folder / f"parts{parts}"
+        _fill(place, parts, 1)
+        sides[parts] = Sync(place, store=MemoryStore(f"bench-sync-{parts}"))
         sides[parts].push_changed()
 
     def push(parts: int) -> None:
@@ -163,13 +163,14 @@ def _many(folder: Path) -> list[Row | Count]:
         "start = time.perf_counter(); sync.push_changed(); taken = time.perf_counter() - start\n"
         "print(taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    taken, peaks = {}, {}
+    taken: dict[int, float] = {}
+    peaks: dict[int, float] = {}
     for count in (MODELS * FILES, MANY_FILES):
         side = folder / f"many{count}"
         _fill(side, MODELS, count // MODELS)
         done = subprocess.run([sys.executable, "-c", script, str(side)], check=True, capture_output=True, text=True)
-        seconds, peak = done.stdout.split()
-        taken[count], peaks[count] = float(seconds), int(peak) / 1024
+        seconds, kilobytes = done.stdout.split()
+        taken[count], peaks[count] = float(seconds), int(kilobytes) / 1024
         shutil.rmtree(side)
     few, many = MODELS * FILES, MANY_FILES
     peak = peaks[many]

@@ -27,7 +27,7 @@ def edited(root: Path) -> World:
     """A world in which clone `a` has a new file, a changed one and a deleted one, and `b` has changed another."""
     world = World(root, "ab")
     a, b = world.clones["a"], world.clones["b"]
-    for path in ("data/t/1/x", "data/t/1/y", "data/t/2/x", "top"):
+    for path in ("data/t/1/x", "data/t/1/y", "data/t/2/x", "data/t/2/z", "top"):
         a.write(path)
     a.push()
     b.pull()
@@ -43,6 +43,7 @@ def edited(root: Path) -> World:
 def ahead(root: Path) -> World:
     """The same, and `b` has pushed its changes."""
     world = edited(root)
+    world.clones["b"].delete("data/t/2/z")
     world.clones["b"].push()
     return world
 
@@ -182,6 +183,7 @@ def makes_anew(clone: Clone) -> None:
 def edits_meanwhile(clone: Clone) -> None:
     own = clone.world.clones["a"]
     own.write("data/t/2/x")
+    own.write("data/t/2/z")
     own.delete("top")
 
 

@@ -16,12 +16,14 @@ from wormdb.sync.folder import WorkFolder
 from wormdb.sync.index import FileEntry, Monolith, encode
 from wormdb.sync.paths import DEPTHS, INDEX_FOLDER, LOCK, MANIFEST, MONOLITH, Scope, is_internal, part_key, part_of
 from wormdb.sync.state import MARKS_MAX
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
     from wormdb.storage.store import PutResult
+    from wormdb.sync import SyncReport
 
 
 @pytest.fixture
@@ -85,6 +87,16 @@ class TestScopes:
         a.push()
         assert b.pull("data/t/1/in").pulled == ["data/t/1/in/x"]
         assert b.pull().pulled == ["data/t/1/out/x"], "the part was not taken over in whole"
+
+    def test_a_push_into_a_part_that_was_pulled_in_part_does_not_hide_the_rest(self, world: World) -> None:
+        a, b = world.clones["a"], world.clones["b"]
+        a.write("data/t/1/in/x")
+        a.write("data/t/1/out/x")
+        a.push()
+        b.pull("data/t/1/in")
+        b.write("data/t/1/in/y")
+        b.push()
+        assert b.pull().pulled == ["data/t/1/out/x"]
 
     def test_a_scoped_pull_does_not_hide_the_rest(self, world: World) -> None:
         world.clones["a"].write("data/t/1/x")
@@ -278,6 +290,36 @@ class TestConflicts:
         report = world.clones["b"].sync()
         assert report.conflicts == []
         assert report.count == 0
+
+
+class TestTwoClients:
+    """Clients that write the same part, one in the middle of the other's push."""
+
+    def test_the_note_of_a_part_does_not_go_back(self, world: World) -> None:
+        a, b = world.clones["a"], world.clones["b"]
+        a.write("data/t/1/x")
+        b.write("data/t/1/more")
+        overtaken: list[SyncReport] = []
+
+        class Overtaken(WrappedStore):
+            def put(self, key: str, *arguments: Any, **options: Any) -> PutResult:
+                if key == MANIFEST and not overtaken:
+                    overtaken.append(b.push())
+                return super().put(key, *arguments, **options)
+
+        with a.open(Overtaken(world.handle())) as sync:
+            assert sync.push_changed().pushed == ["data/t/1/x"]
+        assert a.pull().pulled == ["data/t/1/more"], "it was acknowledged before this pull began"
+
+    def test_a_deletion_that_was_not_carried_out_is_not_undone(self, world: World) -> None:
+        a, b = world.clones["a"], world.clones["b"]
+        b.delete("data/t/1/x")
+        with pytest.raises(SimulatedCrash), b.open(FaultStore(world.handle(), {4: Fault.CRASH_BEFORE})) as sync:
+            sync.push_changed()  # the object is still there
+        world.clock.advance(120)
+        a.write("data/t/1/x")
+        assert "deleted in the bucket" in a.push().conflicts[0].reason
+        assert "data/t/1/x" not in world.listed()
 
 
 class TestChanges:
