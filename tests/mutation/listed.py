@@ -86,7 +86,7 @@ FILES = (
     "files/test_sync.py",
 )
 
-SYNC = ("sync/test_traps.py", "sync/test_sweep.py", "sync/test_clones.py")
+SYNC = ("sync/test_traps.py", "sync/test_old_clients.py", "sync/test_sweep.py", "sync/test_clones.py")
 
 MUTANTS = [
     Mutant("sync/remote.py", "if name in parts and parts[name].seq > note.seq:", "if False:", SYNC),
