@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,3 +109,15 @@ def test_getting_and_saving_imports_no_arrow(tmp_path: Path) -> None:
     calls = {name: CALLS[name] for name in ("connect", "find_by_id", "count", "insert", "save")}
     apart = ("pyarrow", "numpy", "wormdb.query.execute", "wormdb.bql.parse", "wormdb.api.query", "wormdb.api.history")
     assert imported(place, calls, apart) == {name: [] for name in calls}
+
+
+def test_threads_that_open_collections_at_once_share_one_runtime(tmp_path: Path) -> None:
+    with wormdb.connect(str(tmp_path / "bucket")) as db, ThreadPoolExecutor(16) as threads:
+        start = Barrier(16)
+
+        def opened(_: int) -> tuple[int, int, int]:
+            start.wait()
+            ledger = db["things"]._ledger
+            return id(ledger), id(db._ledgers.runtime), id(db._ledgers.files)
+
+        assert len(set(threads.map(opened, range(16)))) == 1

@@ -135,10 +135,11 @@ class Ledgers:
     @property
     def runtime(self) -> Runtime:
         """What the ledgers share."""
-        with self._lock:
-            if self._runtime is None:
-                self._runtime = self._make_runtime()
-            return self._runtime
+        found = self._runtime
+        if found is None:
+            with self._lock:
+                found = self._runtime = self._runtime or self._make_runtime()
+        return found
 
     def _make_runtime(self) -> Runtime:
         from wormdb.engine.ledger import Background, ColumnCache, MiscClock, Runtime, Services, Sizes, TailLimits
@@ -181,29 +182,29 @@ class Ledgers:
     @property
     def files(self) -> FilesKeeper:
         """What writes the readable files of all collections."""
-        with self._lock:
-            if self._files is None:
-                from wormdb.files.keeper import FilesKeeper
+        found = self._files
+        if found is None:
+            from wormdb.files.keeper import FilesKeeper
 
-                self._files = FilesKeeper(
-                    self.store,
-                    self._pool,
-                    self._clock,
-                    self._chance,
-                    seconds=self._settings.files_seconds,
-                    bucket=self._bucket,
+            seconds, bucket = self._settings.files_seconds, self._bucket
+            with self._lock:
+                found = self._files = self._files or FilesKeeper(
+                    self.store, self._pool, self._clock, self._chance, seconds=seconds, bucket=bucket
                 )
-            return self._files
+        return found
 
     @property
     def foreign(self) -> ForeignCollections:
         """What is known of the collections that other programs may keep."""
-        with self._lock:
-            if self._foreign is None:
-                from wormdb.files.foreign.collections import ForeignCollections
+        found = self._foreign
+        if found is None:
+            from wormdb.files.foreign.collections import ForeignCollections
 
-                self._foreign = ForeignCollections(self.store, self._pool, self._clock, self._settings)
-            return self._foreign
+            with self._lock:
+                found = self._foreign = self._foreign or ForeignCollections(
+                    self.store, self._pool, self._clock, self._settings
+                )
+        return found
 
     def _publish_files(self, ledger: Ledger, number: LogNumber) -> None:
         self.files.publish(ledger, number)
