@@ -18,6 +18,7 @@ SUITES = (
     "scans",
     "loads",
     "queries",
+    "plans",
     "embedded",
     "files",
     "tables",

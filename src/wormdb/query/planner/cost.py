@@ -255,13 +255,14 @@ class _Estimator:
         facts = self.facts
         rows = facts.rows * self.selectivity.share_of_ids(node.span)
         taken = rows if wanted is None else min(wanted, rows)
-        # A block is read whole, however few of its rows are taken.
+        # A block is read whole, however few of its rows are taken; documents of a large one come by row groups.
+        has_documents = DOCUMENT in node.names
+        is_large = facts.document_bytes > DOCUMENTS_WHOLE_BYTES * facts.blocks
         blocks = ceil(facts.blocks * taken / facts.rows) if facts.rows else 0
         share = blocks / facts.blocks if facts.blocks else 0.0
-        if node.span != ALL_IDS and facts.rows:
+        if facts.rows and (node.span != ALL_IDS or (has_documents and is_large)):
             share = min(share, (taken + self._group_rows()) / facts.rows)
         read = max(facts.rows * share, taken)
-        has_documents = DOCUMENT in node.names
         # Blocks that lack one column, as a rule those of before, lack the others too.
         lacking = 0 if has_documents else max(facts.lacking_bytes.get(name, 0) for name in node.names)
         documents = facts.document_bytes if has_documents else lacking
@@ -365,10 +366,12 @@ class _Estimator:
         rows = found if wanted is None else min(found, wanted)
         stored = rows * (1.0 - min(facts.tail_rows / facts.rows, 1.0)) if facts.rows else 0.0
         missing = stored * (1.0 - below.rows_kept)
-        pages = max(facts.document_bytes / (PAGE_BYTES * PACKED), float(facts.blocks))
+        # What blocks have besides columns is documents: as much as columns at least, which have a part of the same.
+        texts = max(facts.document_bytes - sum(facts.column_bytes.values()), facts.document_bytes / 2)
+        pages = max(texts / (PAGE_BYTES * PACKED), float(facts.blocks))
         region = max(pages * min(below.spread, 1.0), 1.0) if pages else 0.0
         touched = region * (1.0 - (1.0 - 1.0 / region) ** missing) if region > 1.0 else min(region, missing)
-        length = facts.document_bytes / pages if pages else 0.0
+        length = texts / pages if pages else 0.0
         reach = RANGE_GAP_BYTES_MAX / max(length, 1.0)  # pages between two that one request reads
         apart = touched * (1.0 - touched / region) ** reach if region else 0.0
         blocks = min(max(facts.blocks * below.spread, 1.0), touched)
