@@ -180,6 +180,8 @@ MUTANTS = [
     Mutant("engine/commit/readers.py", "if deadline is None or deadline.left > 0:", "if True:", READERS),
     Mutant("engine/commit/readers.py", " or not each.deadline.is_patient", "", READERS),
     Mutant("engine/commit/readers.py", "if each.is_away:", "if False:", READERS),
+    Mutant("engine/commit/readers.py", "any(sender.sent > since for sender", "any(True for sender", READERS),
+    Mutant("engine/commit/readers.py", "elif reader.is_served:", "elif False:", READERS),
     Mutant(
         "engine/commit/readers.py", "self._queue = {**unserved, **self._queue}", "self._queue = self._queue", READERS
     ),
