@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from tests.query.execute.world import World
 from tests.query.execute.worlds import WORLDS
+from wormdb.engine.blocks import listing
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.tree.definition import array_fields
 from wormdb.format import json
 from wormdb.format.key import encode_key
@@ -20,6 +22,8 @@ from wormdb.query.sources import engine as engine_facts
 from wormdb.query.sources.engine import EngineSource
 
 if TYPE_CHECKING:
+    import pytest
+
     from wormdb.engine.state.view import View
     from wormdb.format.blocklist import BlockEntry
 
@@ -169,6 +173,38 @@ def test_columns_are_those_of_all_blocks() -> None:
     assert facts.document_bytes > 100 * 10
     assert len(facts.sample) == 100
     assert facts.tail_rows == 0
+
+
+def test_one_plan_reads_columns_where_blocks_have_them_and_documents_where_not() -> None:
+    world = World(has_model=False, sizes=Sizes(block_target=10_000, run_smallest=1))
+    world.save([{"_id": number, "n": number % 7, "pad": "x" * 99} for number in range(300)])
+    world.forward_as_before()
+    assert world.source().facts.columns == {"_id"}
+    world.save([{"_id": number, "n": number % 7, "pad": "x" * 99} for number in range(300, 400)])
+    world.advance()
+    facts = world.source().facts
+    assert facts.columns == {"_id", "n", "pad"}
+    assert set(facts.lacking_bytes) == {"n", "pad"}
+    assert 0 < facts.lacking_bytes["n"] < facts.document_bytes
+    things = world.opened()
+    expected = sum(one["n"] == 3 for one in world.documents.values())
+    for strategy in ("manifest_scan", "full_scan"):
+        assert len(things.find_all({"n": 3}, select=["n"], strategy=strategy)) == expected
+    world.compact()
+    assert not world.cold().facts.lacking_bytes
+
+
+def test_blocks_on_pages_have_the_columns_that_the_sample_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "LIST_INLINE_BYTES_MAX", 0)
+    world = World(has_model=False)
+    world.save([{"_id": number, "n": number, "at": {"city": "x"}, f"k{number}": 1} for number in range(60)])
+    world.forward()
+    source = world.source()
+    assert source.view.place is not None
+    assert source.view.place.root.block_pages
+    assert source.facts.columns == {"_id", "n", "at.city"}
+    assert not source.facts.lacking_bytes
+    assert world.opened().count({"at.city": "x", "n": {"$gte": 30}}) == 30
 
 
 def test_the_sample_is_of_the_tail_if_there_is_no_root() -> None:
