@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from wormdb import settings as limits
 from wormdb.cli.input.engine import auto_bytes
+from wormdb.engine.commit.offers import OFFER_SLOTS, TIDY_AT
 from wormdb.engine.commit.readers import PROBES_MAX
 from wormdb.engine.commit.turns import DOOR_EVERY
 from wormdb.engine.forward.rewrite import SWAP_BLOCKS, TURN_SWAPS
@@ -93,7 +94,13 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("is answered later than {} after its tail", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
         ("reads the root again every {}", (_ROOT,)),
     ],
-    "docs/design/0004-groups-and-versions.md": [("Every {} entries the queue", (DOOR_EVERY,))],
+    "docs/design/0004-groups-and-versions.md": [
+        ("Every {} entries the queue", (DOOR_EVERY,)),
+        ("waits a moment every {} entries", (DOOR_EVERY,)),
+        ("It holds for {} slots from n+1 on", (OFFER_SLOTS,)),
+        ("names all {} slots", (OFFER_SLOTS,)),
+        ("removes {} of its own at a time", (TIDY_AT,)),
+    ],
     "docs/design/0005-root-and-forwarding.md": [
         ("a sample of {} documents", (limits.SAMPLE_ROWS,)),
         ("removes them after {}", (days(ms(limits.ORPHAN_MS)),)),
@@ -285,6 +292,10 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
 # Examples, measurements, formats that golden files hold, and figures of other systems.
 FREE: dict[str, list[str]] = {
     "README.md": ["items have at most 400 KB", "a download of about 500 MB"],
+    "docs/design/0004-groups-and-versions.md": [
+        "entries a second at 100 ms a PUT",
+        "writers each (25 ms a GET, 100 ms a PUT, in virtual time)",
+    ],
     "docs/design/0005-root-and-forwarding.md": ["meant to stay under 1 MiB"],
     "docs/design/0012-bulk-jobs.md": ["a root of 85 kB; folding keeps it near 22 kB"],
     "docs/design/0013-garbage-collection.md": ["as 8 bytes a key"],
@@ -297,6 +308,7 @@ FREE: dict[str, list[str]] = {
         "at 100 MB/s | 0.1 s | under 2 minutes |",
         "200 MB at ten million documents, and 200 GB at ten billion",
         "at 50 ms some 20 a second",
+        "at 25 ms a GET and 100 ms a PUT",
         "for 10 GB before compression",
     ],
     "docs/format/objects.md": [
