@@ -404,5 +404,30 @@ def test_an_offer_that_was_ended_by_an_event_is_not_taken_and_another_is() -> No
     assert C not in Crowd.batches(mock.Mock(objects=other.store))
 
 
+def test_what_is_taken_from_others_is_never_offered_on() -> None:
+    """Its writer knows in which slots to look for it, and those of another offer are others."""
+    rig = Rig()
+    ledger = rig.ledger()
+    ledger.commit(rig.batch(insert("a")))
+    theirs, own = rig.batch(insert("theirs")), rig.batch(insert("own"))
+    change = LoggedChange(id=b'"theirs"', seq=1, after=b'{"_id":"theirs"}')
+    offered = Entry(
+        number=2,
+        write_id=WriteId("1" * 32),
+        misc=1 << 8,
+        node=0,
+        previous=ledger._head.hash,
+        batches=(LoggedBatch(id=WriteId(theirs.id), changes=(change,)),),
+    )
+    rig.store.put(PATHS.offer(LogNumber(2), offered.write_id), encode_entry(offered, collection=COLLECTION))
+    waits = {"gathers": True, "is_gathered": True, "next_offer_look": lambda _: None}
+    with mock.patch.multiple(turns.WriterTurns, **waits):
+        ledger.commit(own)
+    offers = [info.key for page in rig.store.list(PATHS.offers) for info in page.objects if "1" * 32 not in info.key]
+    (made,) = (decode_entry(rig.store.get(key).body, name=key, number=2, collection=COLLECTION) for key in offers)
+    assert [batch.id for batch in made.batches] == [own.id]
+    assert Crowd.batches(mock.Mock(objects=rig.store))[1:] == [own.id, theirs.id], "both are in the entry"
+
+
 def test_only_a_writer_that_is_back_at_once_among_others_says_that_it_gathers() -> None:
     assert GATHERS > turns.TURN_COMMITS, "writers of before take it for no turn"
