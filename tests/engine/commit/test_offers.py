@@ -420,8 +420,12 @@ def test_what_is_taken_from_others_is_never_offered_on() -> None:
         batches=(LoggedBatch(id=WriteId(theirs.id), changes=(change,)),),
     )
     rig.store.put(PATHS.offer(LogNumber(2), offered.write_id), encode_entry(offered, collection=COLLECTION))
-    waits = {"gathers": True, "is_gathered": True, "next_offer_look": lambda _: None}
-    with mock.patch.multiple(turns.WriterTurns, **waits):
+    ledger._committer._offers.gather(LogNumber(1), "ffffffff")
+    with (
+        mock.patch.object(turns.WriterTurns, "gathers", True),
+        mock.patch.object(turns.WriterTurns, "is_gathered", True),
+        mock.patch.object(turns.WriterTurns, "next_offer_look", lambda _: None),
+    ):
         ledger.commit(own)
     offers = [info.key for page in rig.store.list(PATHS.offers) for info in page.objects if "1" * 32 not in info.key]
     (made,) = (decode_entry(rig.store.get(key).body, name=key, number=2, collection=COLLECTION) for key in offers)
