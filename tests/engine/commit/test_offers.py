@@ -424,7 +424,7 @@ def test_what_is_taken_from_others_is_never_offered_on() -> None:
     with (
         mock.patch.object(turns.WriterTurns, "gathers", True),
         mock.patch.object(turns.WriterTurns, "is_gathered", True),
-        mock.patch.object(turns.WriterTurns, "next_offer_look", lambda _: None),
+        mock.patch.object(turns.WriterTurns, "next_offer_look", return_value=None),
     ):
         ledger.commit(own)
     offers = [info.key for page in rig.store.list(PATHS.offers) for info in page.objects if "1" * 32 not in info.key]
