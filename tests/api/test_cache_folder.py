@@ -81,7 +81,7 @@ def test_a_second_process_asks_for_nothing_that_never_changes(tmp_path: Path) ->
     with place.open() as database:
         expected = answers(database)
         cold = place.fetched
-    assert cold > 3
+    assert cold >= 3
     with place.open(cache_folder=str(tmp_path / "cache")) as database:
         assert answers(database) == expected
         assert place.fetched == cold

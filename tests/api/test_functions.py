@@ -103,7 +103,6 @@ def answers(people: Collection[Document], asked: dict[str, Any]) -> list[Any]:
         people.aggregate(group_by="city", sum="age", filter=asked),
         people.distinct("city", asked),
         people.find(asked, select=["age"]).to_arrow().to_pydict(),
-        people.explain(asked).to_dict()["strategy"],
     ]
     for strategy in STRATEGIES:
         try:
@@ -133,6 +132,8 @@ def test_a_filter_with_functions_answers_as_what_they_stand_for(
             people.forward()
         plain = substituted(asked, dict(functions))
         assert answers(people, asked) == answers(people, plain)
+        # The first of them has left in memory what the plan of the second counts on: asked at one moment, they agree.
+        assert people.explain(asked).to_dict()["strategy"] == people.explain(plain).to_dict()["strategy"]
         changed = people.update_many(asked, {"$set": {"seen": True}})
         assert changed.matched == people.count(plain)
         assert people.delete_many(asked).deleted == changed.matched

@@ -377,16 +377,15 @@ class _Estimator:
         blocks = min(max(facts.blocks * below.spread, 1.0), touched)
         requests = max(apart, blocks)
         size = length * min(touched + (touched - requests) * min(reach / 2, region / max(touched, 1.0) - 1.0), region)
-        # A scan of columns has read what must be known of its blocks.
-        maps = 1.0 - facts.kept.maps() if touched and below.form == "ids" else 0.0
+        # A scan of columns has read what must be known of blocks that it did not read whole.
+        is_known = below.form == "columns" and facts.document_bytes > WHOLE_BYTES * facts.blocks
+        maps = 1.0 - facts.kept.maps() if touched and not is_known else 0.0
         # A page of which few rows are wanted is searched, one of which many are is unpacked row by row.
         unpacked = min(touched * facts.rows / max(pages, 1.0), max(missing - touched, 0.0) * SEARCHED_ROWS)
         work = rows * ROW + touched * PAGE + unpacked * PAGE_ROW
-        rounds = (touched > 0) + (maps > 0)
         absent = 1.0 - facts.kept.documents()
-        cost = below.cost + Cost(
-            (requests + maps * blocks) * absent, size * absent, rows, rounds * (absent > 0), work / 1_000
-        )
+        rounds = (touched > 0 and absent > 0) + (maps > 0)
+        cost = below.cost + Cost(requests * absent + maps * blocks, size * absent, rows, rounds, work / 1_000)
         return Estimate(cost, below.rows, below.spread, below.rows_kept, 1.0, "documents")
 
 
