@@ -88,6 +88,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "db/org/customers" / f"evil{EVIL.replace('/', '')}").mkdir()
     (folder / "evil.ndjson").write_text(json.dumps({"id": 1, EVIL: EVIL}) + "\n" + EVIL + "\n")
     (folder / "evil.csv").write_text(f"id,{EVIL}\n1,{EVIL}\n", newline="")
+    (folder / "files").mkdir()
+    (folder / "files" / f"evil{EVIL}").write_text(EVIL)
+    (folder / "files" / "\u202etext").write_text(EVIL)
     odd = schema()
     odd["models"]["Customer"][f"{EVIL}key"] = EVIL
     odd["models"][f"{EVIL}Model"] = {"path": EVIL}
@@ -101,7 +104,7 @@ def blob_name() -> str:
 
 def lines(place: Path) -> dict[str, list[list[str]]]:
     """Command lines for each verb, in an order in which they can run."""
-    return {**reading_lines(place), **working_lines(place)}
+    return {**reading_lines(place), **working_lines(place), **folder_lines(place)}
 
 
 def reading_lines(place: Path) -> dict[str, list[list[str]]]:
@@ -197,6 +200,21 @@ def working_lines(place: Path) -> dict[str, list[list[str]]]:
         "init": [["init", str(place / "new")]],
         "completion": [["completion", "bash"]],
         "version": [["version"]],
+    }
+
+
+def folder_lines(place: Path) -> dict[str, list[list[str]]]:
+    """The same for verbs about a folder of files."""
+    folder = ["--folder", str(place / "files")]
+    on = [*folder, "--url", str(place / "bucket")]
+    return {
+        "push": [["push", *on], ["push", EVIL, *folder], ["push", f"model:{EVIL}", *folder]],
+        "pull": [["pull", *folder], ["pull", *folder, "--json"]],
+        "sync run": [["sync", *folder], ["sync", f"{EVIL}/..", *folder]],
+        "sync status": [["sync", "status", *folder]],
+        "sync compact": [["sync", "compact", *folder]],
+        "sync doctor": [["sync", "doctor", *folder]],
+        "sync migrate": [["sync", "migrate", *folder], ["sync", "migrate", "--folder", EVIL]],
     }
 
 
