@@ -203,7 +203,7 @@ def decode_document(data: bytes | memoryview, *, name: str) -> Document:
         # As `_read_plain`, without a call: most documents come this way, one by one.
         try:
             document = _plain_decoder.decode(data)
-        except (msgspec.MsgspecError, RecursionError):  # told by what follows, with its reason
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):  # told by what follows, with its reason
             document = None
         if type(document) is dict:
             return document
@@ -222,7 +222,7 @@ def decode_documents(texts: Iterable[bytes], *, name: str) -> list[Document]:
         if b'"$' not in text and b"\\u0024" not in text:
             try:
                 document = read(text)
-            except (msgspec.MsgspecError, RecursionError):  # told by what follows, with its reason
+            except (msgspec.MsgspecError, UnicodeError, RecursionError):  # told by what follows, with its reason
                 document = None
         found.append(document if type(document) is dict else decode_document(text, name=name))
     return found

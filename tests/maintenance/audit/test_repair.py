@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from tests.engine.rig import HookStore
@@ -105,8 +106,8 @@ def test_what_only_history_or_documents_have(kinds: tuple[str, ...]) -> None:
     assert not any(loss.is_document for loss in done.lost)
     assert verify(site_on(world)).findings == ()
     after = everything_but_times(world)
-    assert [replace(held, trash=None) for _, held in after.documents] == [
-        replace(held, trash=None) for _, held in before.documents
+    assert [msgspec.structs.replace(held, trash=None) for _, held in after.documents] == [
+        msgspec.structs.replace(held, trash=None) for _, held in before.documents
     ]
     assert after == before or done.lost
 

@@ -343,5 +343,5 @@ def _with_documents(node: Node) -> Node:
     if isinstance(node, Scan):
         return replace(node, names=(*node.names, DOCUMENT))
     if isinstance(node, Fetch | Residual | Order | Part):
-        return replace(node, child=_with_documents(node.child))
+        return msgspec.structs.replace(node, child=_with_documents(node.child))
     return node
