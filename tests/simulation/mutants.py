@@ -142,7 +142,7 @@ def timeout_as_failure() -> AbstractContextManager[object]:
     told = (
         "failure = OutcomeUnknownError(what, reason=str(error), fix=RESOLVE_FIRST, key=key, commit_id=str(commit_id))"
     )
-    return rewritten(Committer, (told, "UnavailableError(what)"))
+    return rewritten(Committer, (told, "failure = UnavailableError(what)"))
 
 
 def timeout_as_success() -> AbstractContextManager[object]:

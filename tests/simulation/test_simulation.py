@@ -91,7 +91,7 @@ def test_the_runs_are_worth_something() -> None:
 
 
 def test_clocks_are_set_by_days_while_a_folder_is_trimmed() -> None:
-    reports = [run_seed(seed, "register", "clocks") for seed in range(8)]
+    reports = [run_seed(seed, "register", "clocks") for seed in range(12)]
     assert sum(report.trimmed > 0 for report in reports) >= 2
     assert "\n".join(line.what for report in reports for line in report.trace).count("is set") >= 20
 
