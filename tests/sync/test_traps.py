@@ -14,7 +14,7 @@ from wormdb.storage.wrapped import WrappedStore
 from wormdb.sync import Sync
 from wormdb.sync.folder import WorkFolder
 from wormdb.sync.index import FileEntry, encode
-from wormdb.sync.paths import DEPTHS, INDEX_FOLDER, LOCK, MANIFEST, MONOLITH, Scope, is_internal, part_key, part_of
+from wormdb.sync.paths import DEPTHS, INDEX_FOLDER, LOCK, MANIFEST, MONOLITH, SyncScope, is_internal, part_key, part_of
 from wormdb.sync.state import MARKS_MAX
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
@@ -146,7 +146,7 @@ class TestParts:
         world.check()
 
     def test_ten_thousand_parts_fit_into_a_manifest(self) -> None:
-        scope = Scope.of("data/t/77")
+        scope = SyncScope.of("data/t/77")
         names = [f"data/t/{number}" for number in range(10_000)]
         assert [name for name in names if scope.touches(name, DEPTHS)] == ["data/t/77"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from wormdb.sync.paths import Scope
+    from wormdb.sync.paths import SyncScope
     from wormdb.sync.state import KnownFile
     from wormdb.system.clock import Clock
 
@@ -50,7 +50,7 @@ class WorkFolder:
         self._base = f"{self.root}/"
         self._clock = clock
 
-    def walk(self, scope: Scope, skipped: Callable[[str, str], None]) -> Iterator[tuple[str, LocalFile]]:
+    def walk(self, scope: SyncScope, skipped: Callable[[str, str], None]) -> Iterator[tuple[str, LocalFile]]:
         """The files of a scope; `skipped` is told each thing that cannot be synced, and why."""
         starts = scope.prefixes or ("",)
         for start in starts:

@@ -187,7 +187,7 @@ def _refuse_newer(body: bytes, name: str) -> None:
 
 
 def digest_of(entries: Mapping[str, FileEntry]) -> str:
-    """A digest of what entries say of contents; in whatever order, and whoever wrote them."""
+    """A digest of what entries say of contents; in whatever order, and whichever client wrote them."""
     lines = sorted(f"{path}\n{each.size}\n{each.identity}" for path, each in entries.items())
     return sha256("\n".join(lines).encode()).hexdigest()
 

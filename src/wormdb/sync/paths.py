@@ -28,7 +28,7 @@ __all__ = [
     "OLD_PARTS",
     "STATE_FOLDER",
     "WHOLE",
-    "Scope",
+    "SyncScope",
     "check_path",
     "is_internal",
     "is_lazy",
@@ -107,18 +107,18 @@ def _encoded(folder: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SyncScope:
     """Which paths are meant: those below some folders, or single files; all of them if there are none."""
 
     prefixes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, scope: Any = None) -> Scope:
+    def of(cls, scope: Any = None) -> SyncScope:
         """From a path, from {"type": …, "id": …} of a model, from several of these, or None for everything.
 
         A path means the file of that name and everything below it. Raises InvalidRequestError.
         """
-        if scope is None or isinstance(scope, Scope):
+        if scope is None or isinstance(scope, SyncScope):
             return scope or WHOLE
         found: list[str] = []
         for each in (scope,) if isinstance(scope, str | dict) else tuple(scope):
@@ -154,7 +154,7 @@ class Scope:
                 yield "/".join(map(_encoded, folders))
 
 
-WHOLE: Final = Scope()
+WHOLE: Final = SyncScope()
 
 
 def _prefix(text: str) -> str:

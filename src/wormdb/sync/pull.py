@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.sync.folder import LocalFile, WorkFolder
     from wormdb.sync.index import FileEntry
-    from wormdb.sync.paths import Scope
+    from wormdb.sync.paths import SyncScope
     from wormdb.sync.remote import HeldManifest, HeldPart, RemoteIndex
     from wormdb.sync.report import SyncRules
     from wormdb.sync.state import LocalState
@@ -33,7 +33,7 @@ Verb = Literal["fetch", "remove", "equal", "leave"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _FileStep:
     """What becomes of one file here."""
 
     path: str
@@ -73,7 +73,7 @@ class Pull:
         self._told = rules.told
         self._folds_case: bool | None = None
 
-    def run(self, manifest: HeldManifest, scope: Scope, *, mirror: bool, is_dry: bool) -> SyncReport:
+    def run(self, manifest: HeldManifest, scope: SyncScope, *, mirror: bool, is_dry: bool) -> SyncReport:
         """Take over what changed. 1 GET for each part that did, and 1 for each file.
 
         With `mirror` what only the folder has is deleted here; then every part of the scope is compared.
@@ -110,7 +110,9 @@ class Pull:
         notes = {name: part.note() for name, part in parts.items() if part.part.seq > listed[name].seq}
         return self._index.update_manifest(manifest, lambda found: with_notes(found, notes)) if notes else manifest
 
-    def apply_entries(self, entries: Mapping[str, FileEntry], scope: Scope, depths: Mapping[str, int]) -> SyncReport:
+    def apply_entries(
+        self, entries: Mapping[str, FileEntry], scope: SyncScope, depths: Mapping[str, int]
+    ) -> SyncReport:
         """Take over files of an index without parts, which is read and not changed."""
         report = SyncReport()
         rows: dict[str, tuple[str, KnownFile]] = {}
@@ -124,7 +126,7 @@ class Pull:
         return report
 
     def _apply(
-        self, name: str, part: HeldPart | None, scope: Scope, report: SyncReport, manifest: HeldManifest
+        self, name: str, part: HeldPart | None, scope: SyncScope, report: SyncReport, manifest: HeldManifest
     ) -> None:
         """Compare one part with the folder, and make the folder's files those of the part."""
         files = {} if part is None else part.files
@@ -151,7 +153,7 @@ class Pull:
             elif part is None and is_whole:
                 self._state.drop_part(name)
 
-    def _plan(self, files: Mapping[str, FileEntry], known: Mapping[str, KnownFile]) -> list[_Step]:
+    def _plan(self, files: Mapping[str, FileEntry], known: Mapping[str, KnownFile]) -> list[_FileStep]:
         """What to do with each path of either side. No requests; files that may have changed here are hashed."""
         steps = []
         for path in sorted({*files, *known}):
@@ -161,31 +163,31 @@ class Pull:
             steps.append(self._step(path, entry, before))
         return steps
 
-    def _step(self, path: str, entry: FileEntry | None, before: KnownFile | None) -> _Step:
+    def _step(self, path: str, entry: FileEntry | None, before: KnownFile | None) -> _FileStep:
         seen = self._folder.look(path)
         if seen is None:
             if entry is None:
-                return _Step(path, "remove", None, None)
+                return _FileStep(path, "remove", None, None)
             if before is None:
-                return _Step(path, "fetch", entry, None)
+                return _FileStep(path, "fetch", entry, None)
             kept = self._policy == "keep-local"
-            return _Step(
+            return _FileStep(
                 path, "leave" if kept else "fetch", entry, None, "it was deleted here, and changed in the bucket"
             )
         if before is not None and seen.is_as(before):
-            return _Step(path, "remove" if entry is None else "fetch", entry, seen)
+            return _FileStep(path, "remove" if entry is None else "fetch", entry, seen)
         settled, digest = self._folder.hash(path, seen)
         row = KnownFile(settled.size, settled.mtime, digest, "" if entry is None else entry.identity)
         if before is not None and digest == before.sha256:
-            return _Step(path, "remove" if entry is None else "fetch", entry, seen)
+            return _FileStep(path, "remove" if entry is None else "fetch", entry, seen)
         if entry is not None and entry.sha256 == digest.hex():
-            return _Step(path, "equal", entry, seen, known=row)
+            return _FileStep(path, "equal", entry, seen, known=row)
         if entry is None:
-            return _Step(path, "leave" if self._policy == "keep-local" else "remove", None, seen, _CHANGED_DELETED)
+            return _FileStep(path, "leave" if self._policy == "keep-local" else "remove", None, seen, _CHANGED_DELETED)
         reason = "it is new here and in the bucket" if before is None else "it was changed here and in the bucket"
-        return _Step(path, "leave" if self._policy == "keep-local" else "fetch", entry, seen, reason, row)
+        return _FileStep(path, "leave" if self._policy == "keep-local" else "fetch", entry, seen, reason, row)
 
-    def _carry_out(self, steps: list[_Step], report: SyncReport) -> _PartResult:
+    def _carry_out(self, steps: list[_FileStep], report: SyncReport) -> _PartResult:
         result = _PartResult()
         steps = self._without_clashes(steps, report, result)
         for step, outcome in zip(steps, self._index.pool.map(self._do, steps), strict=True):
@@ -208,7 +210,7 @@ class Pull:
                 self._tell(step, report, copy)
         return result
 
-    def _tell(self, step: _Step, report: SyncReport, copy: str | None = None) -> None:
+    def _tell(self, step: _FileStep, report: SyncReport, copy: str | None = None) -> None:
         if step.verb == "fetch" and step.entry is not None:
             report.pulled.append(step.path)
             report.bytes_down += step.entry.size
@@ -217,7 +219,7 @@ class Pull:
         if step.conflict is not None:
             report.conflicts.append(FileTrouble(step.path, step.conflict, copy))
 
-    def _without_clashes(self, steps: list[_Step], report: SyncReport, result: _PartResult) -> list[_Step]:
+    def _without_clashes(self, steps: list[_FileStep], report: SyncReport, result: _PartResult) -> list[_FileStep]:
         """Without files whose name another one has here, on a file system that folds case."""
         if self._folds_case is None:
             self._folds_case = self._folder.folds_case()
@@ -234,7 +236,7 @@ class Pull:
             report.failed.append(FileTrouble(step.path, f"{other} has the same name but for its case"))
         return kept
 
-    def _do(self, step: _Step) -> tuple[KnownFile | None, str | None] | FileTrouble:
+    def _do(self, step: _FileStep) -> tuple[KnownFile | None, str | None] | FileTrouble:
         """Carry out one step: what is known of the file then, None if it is gone or not here, and where a copy is."""
         try:
             check_path(step.path)
@@ -250,19 +252,19 @@ class Pull:
             reason = error.reason if isinstance(error, WormError) else error.strerror or str(error)
             return FileTrouble(step.path, reason or str(error))
 
-    def _turns_out_equal(self, step: _Step) -> bool:
+    def _turns_out_equal(self, step: _FileStep) -> bool:
         """Whether a file that seems to have changed on both sides is equal: an entry without a digest does not tell."""
         if step.known is None or step.entry is None or step.entry.sha256 is not None:
             return False
         return step.known.size == step.entry.size and self._index.digest(step.entry) == step.known.sha256
 
-    def _left(self, step: _Step) -> KnownFile | None:
+    def _left(self, step: _FileStep) -> KnownFile | None:
         """The bucket's file counts as synced, so that the next push replaces it by the one here."""
         if step.entry is None:
             return None
         return KnownFile(step.entry.size, 0, bytes.fromhex(step.entry.sha256 or ""), step.entry.identity)
 
-    def _change(self, step: _Step) -> tuple[KnownFile | None, str | None] | FileTrouble:
+    def _change(self, step: _FileStep) -> tuple[KnownFile | None, str | None] | FileTrouble:
         if self._folder.is_taken(step.path):
             return FileTrouble(step.path, "a folder or a link is in its place")
         seen, copy = step.seen, None
@@ -319,7 +321,7 @@ class Pull:
         self._index.update_manifest(manifest, lambda found: with_notes(found, notes))
         return cleaned
 
-    def _mirror(self, scope: Scope, there: set[str], report: SyncReport) -> None:
+    def _mirror(self, scope: SyncScope, there: set[str], report: SyncReport) -> None:
         """Delete files here that the bucket does not have."""
         for path, seen in list(self._folder.walk(scope, lambda *_: None)):
             if path not in there and (report.is_dry or self._folder.remove(path, seen)):

@@ -15,7 +15,7 @@ from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownErro
 from wormdb.storage.readback import Landed, Lost, NothingThere, put_classified
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.sync.index import FileEntry, iso_time
-from wormdb.sync.paths import STATE_FOLDER, Scope, part_of
+from wormdb.sync.paths import STATE_FOLDER, SyncScope, part_of
 from wormdb.sync.remote import PIECE_BYTES, HeldPart, with_notes
 from wormdb.sync.report import FileTrouble, SyncReport
 from wormdb.sync.state import KnownFile
@@ -88,7 +88,7 @@ class Push:
         self._policy = rules.policy
         self._told = rules.told
 
-    def prepare(self, manifest: HeldManifest, scope: Scope, *, mirror: bool, is_dry: bool) -> PreparedPush:
+    def prepare(self, manifest: HeldManifest, scope: SyncScope, *, mirror: bool, is_dry: bool) -> PreparedPush:
         """Look for changes and upload files. 1 PUT a file, and 1 GET for each part that is not known here.
 
         With `mirror` what only the bucket has is to be deleted there; then all parts are read: 1 GET each.
@@ -122,7 +122,7 @@ class Push:
         return push
 
     def _changes(
-        self, scope: Scope, known: Mapping[str, KnownFile], push: PreparedPush
+        self, scope: SyncScope, known: Mapping[str, KnownFile], push: PreparedPush
     ) -> tuple[dict[str, LocalChange], set[str]]:
         """The files that are other than they were, and the paths of all that are there."""
         changes: dict[str, LocalChange] = {}
@@ -150,7 +150,7 @@ class Push:
                 changes[path] = LocalChange(path, settled, digest, before)
         return changes, present | {each.path for each in push.report.skipped}
 
-    def _read_all(self, push: PreparedPush, scope: Scope) -> None:
+    def _read_all(self, push: PreparedPush, scope: SyncScope) -> None:
         manifest = push.manifest.manifest
         wanted = {name: note for name, note in manifest.partitions.items() if scope.touches(name, manifest.depths)}
         push.parts |= self._index.read_parts(wanted)

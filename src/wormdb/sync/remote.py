@@ -237,7 +237,7 @@ class RemoteIndex:
         return OldIndex(_cleaned(entries), None)
 
     def discover(self, prefix: str = "") -> dict[str, FileEntry]:
-        """What the bucket itself has, whoever wrote it; contents are not known. 1 LIST for each 1,000 files."""
+        """What the bucket itself has, by any program; contents are not known. 1 LIST for each 1,000 files."""
         found: dict[str, FileEntry] = {}
         for page in self.store.list(prefix):
             for info in page.objects:

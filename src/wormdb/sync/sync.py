@@ -16,7 +16,7 @@ from wormdb.storage.pool import ThreadPool
 from wormdb.storage.retry import RetryingStore
 from wormdb.sync.folder import WorkFolder
 from wormdb.sync.index import iso_time
-from wormdb.sync.paths import DEPTHS, STATE_FOLDER, WHOLE, Scope, check_path, part_of
+from wormdb.sync.paths import DEPTHS, STATE_FOLDER, WHOLE, SyncScope, check_path, part_of
 from wormdb.sync.pull import Pull
 from wormdb.sync.push import PreparedPush, Push
 from wormdb.sync.remote import HeldManifest, RemoteIndex
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.sync.report import ConflictPolicy
-    from wormdb.sync.upkeep import IndexCheck
+    from wormdb.sync.upkeep import SyncCheck
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Sync"]
@@ -145,7 +145,7 @@ class Sync:
             if dry_run:
                 report.deleted_there += sorted(push.deleted)
             else:
-                report = self._commit(push, Scope.of(scope))
+                report = self._commit(push, SyncScope.of(scope))
             return usage(report)
 
     def prepare_push(self, scope: Any = None, *, delete: bool = False, marked: bool = False) -> PreparedPush:
@@ -167,7 +167,7 @@ class Sync:
         (`data/**/raw`) stay in the bucket until `hydrate` fetches one.
         """
         with self._running() as usage:
-            chosen = Scope.of(scope)
+            chosen = SyncScope.of(scope)
             pull = Pull(self._index, self._folder, self._state, self._rules(is_lazy=lazy))
             held = self._index.read_manifest()
             if held is None:
@@ -235,13 +235,13 @@ class Sync:
             held = self._upkeep.take_in_old(held)
             return self._upkeep.drop_shim(held) if shim is False else held
 
-    def compact(self) -> IndexCheck:
+    def compact(self) -> SyncCheck:
         """Remove what the index does not need any more. 1 LIST, 2 GETs and 1 HEAD for each part."""
         with self._running():
             held = self._index.read_manifest()
             return self._upkeep.compact(held or self._index.new_manifest(self._depths))
 
-    def check(self, *, repair: bool = False) -> IndexCheck:
+    def check(self, *, repair: bool = False) -> SyncCheck:
         """Examine the index: parts that are not listed, paths that lead elsewhere. 1 LIST, 1 GET a part."""
         with self._running():
             held = self._index.read_manifest()
@@ -265,7 +265,7 @@ class Sync:
 
     def _prepare(self, scope: Any, *, delete: bool, dry_run: bool, marked: bool, scan: bool) -> PreparedPush:
         marks = self._state.marks()
-        chosen = _narrowed(Scope.of(scope), marks) if marked else Scope.of(scope)
+        chosen = _narrowed(SyncScope.of(scope), marks) if marked else SyncScope.of(scope)
         push = Push(self._index, self._folder, self._state, self._rules())
         if chosen is None:
             return PreparedPush(self._index.new_manifest(self._depths), {})
@@ -278,7 +278,7 @@ class Sync:
         prepared.marks = {path: number for path, number in marks.items() if chosen.holds(path) or chosen.is_whole}
         return prepared
 
-    def _commit(self, push: PreparedPush, scope: Scope) -> SyncReport:
+    def _commit(self, push: PreparedPush, scope: SyncScope) -> SyncReport:
         work = Push(self._index, self._folder, self._state, self._rules())
         report = work.commit(push)
         if scope.is_whole and report.count:
@@ -342,13 +342,13 @@ def _alone(file: Path) -> Iterator[None]:
         yield
 
 
-def _narrowed(scope: Scope, marks: Mapping[str, int]) -> Scope | None:
+def _narrowed(scope: SyncScope, marks: Mapping[str, int]) -> SyncScope | None:
     """What is marked of a scope; None if nothing is."""
     if "" in marks:
         return scope
     paths = tuple(path for path in marks if scope.holds(path))
     within = tuple(each for each in scope.prefixes if any(each.startswith(f"{path}/") for path in marks))
-    return Scope.of((*paths, *within)) if paths or within else None
+    return SyncScope.of((*paths, *within)) if paths or within else None
 
 
 def _holder() -> str:

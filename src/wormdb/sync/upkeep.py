@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from wormdb.sync.index import Manifest
-    from wormdb.sync.paths import Scope
+    from wormdb.sync.paths import SyncScope
     from wormdb.sync.remote import OldIndex, RemoteIndex
     from wormdb.system.clock import Clock
 
-__all__ = ["IndexCheck", "Upkeep"]
+__all__ = ["SyncCheck", "Upkeep"]
 
 SPLIT_ENTRIES_MAX: Final = 5_000
 """A larger old index is split by a command only: several new clients would each begin."""
@@ -59,7 +59,7 @@ class _Lock(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 @dataclass(slots=True)
-class IndexCheck:
+class SyncCheck:
     """What an examination of the index found."""
 
     parts: int = 0
@@ -158,7 +158,7 @@ class Upkeep:
         self._index.store.delete(MONOLITH)
         return held
 
-    def scan(self, held: HeldManifest, scope: Scope) -> HeldManifest:
+    def scan(self, held: HeldManifest, scope: SyncScope) -> HeldManifest:
         """Compare the index with the bucket itself, and list what others wrote or deleted without it.
 
         1 LIST for each 1,000 files, 1 GET a part, and what `publish` costs where they differ.
@@ -192,9 +192,9 @@ class Upkeep:
         notes = {cleaned.part.partition: cleaned.note()}
         return self._index.update_manifest(held, lambda one: with_notes(one, notes))
 
-    def check(self, held: HeldManifest, *, repair: bool) -> IndexCheck:
+    def check(self, held: HeldManifest, *, repair: bool) -> SyncCheck:
         """Look at every object of the index. 1 LIST for each 1,000, 1 GET a part; with `repair` PUTs where needed."""
-        result = IndexCheck()
+        result = SyncCheck()
         named = {note.key for note in held.manifest.partitions.values()}
         notes = {}
         for key in self._part_keys():
@@ -215,13 +215,13 @@ class Upkeep:
             self._index.update_manifest(held, lambda one: with_notes(one, notes))
         return result
 
-    def compact(self, held: HeldManifest) -> IndexCheck:
+    def compact(self, held: HeldManifest) -> SyncCheck:
         """Remove parts without files that nothing names for an hour, and what deletions left. Costs as `check`.
 
         A part is closed first, by compare-and-set: a client that writes to it then begins another object. An hour
         later its object goes.
         """
-        result = IndexCheck()
+        result = SyncCheck()
         now = self._index.now_ms()
         named = {note.key for note in held.manifest.partitions.values()}
         closing: dict[str, int] = {}
@@ -263,7 +263,7 @@ class Upkeep:
             return False
         return True
 
-    def _remove_leftovers(self, part: HeldPart, result: IndexCheck, now: int) -> None:
+    def _remove_leftovers(self, part: HeldPart, result: SyncCheck, now: int) -> None:
         """Delete objects of files whose tombstone is old, and then the tombstones."""
         old = {
             path: each

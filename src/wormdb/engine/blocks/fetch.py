@@ -27,7 +27,7 @@ BLOCK_WHOLE_BYTES: Final = 64 * KIB
 
 _PAGES_AT_ONCE: Final = 64
 _SEARCH_ROWS: Final = 4
-"""A row of a page is found in the time in which so many are unpacked one after the other, about."""
+"""How many rows are unpacked one after the other in the time in which one of a page is found, about."""
 
 
 def rows_by_key(shelf: Shelf, entry: BlockEntry, page_map: PageMap, keys: Sequence[bytes]) -> dict[bytes, Row]:

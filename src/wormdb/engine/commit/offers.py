@@ -42,7 +42,7 @@ OFFER_SLOTS = 8
 OFFER_BYTES_MAX = 256 * KIB
 """A larger entry is not offered: another process would have to read and write it again."""
 TIDY_AT = 16
-"""So many offers that have ended are removed at once."""
+"""How many offers that have ended are removed at once."""
 
 
 class Offer:

@@ -55,7 +55,7 @@ TURN_COMMITS = 4
 GATHERS = 0x80
 """The byte behind the mark of a writer that takes what others offer. It is back at once, and in no turn."""
 GATHER_EMPTY_MAX = 4
-"""A writer gathers no more after so many looks for offers that found none."""
+"""How many looks for offers may find none before a writer gathers no more."""
 INTERVALS = 4
 OFFER_BEATS = (3.0, 6.0)
 """How long an entry of the writer that gathers is waited for, in what it takes to gather and write one."""
@@ -226,7 +226,7 @@ class WriterTurns:
         return self._gatherer == self._mark
 
     def gathered(self, found: int, seconds: float) -> None:
-        """So many offers were new, as was asked for in `seconds`; if there were any by two requests."""
+        """Tell how many offers were new, as was asked for in `seconds`; if there were any by two requests."""
         self._look.add(seconds / 2 if found else seconds)
         self._empty = 0 if found else self._empty + 1
         if found:

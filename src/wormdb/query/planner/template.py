@@ -39,7 +39,7 @@ _BINDABLE: Final = frozenset({str, int, float, bool})
 """Types of values that are one key each, of which no two documents differ by arrays, nulls or missing fields."""
 
 
-class _Step(msgspec.Struct, frozen=True):
+class _TemplateStep(msgspec.Struct, frozen=True):
     """One node above the index."""
 
     kind: Literal["union", "fetch", "part", "residual", "order"]
@@ -58,7 +58,7 @@ class PlanTemplate(msgspec.Struct, frozen=True):
     slots: tuple[int, ...]
     """The conditions whose values, one after the other, are the beginning of the keys that are read."""
     reverse: bool
-    steps: tuple[_Step, ...]
+    steps: tuple[_TemplateStep, ...]
     """From the index up."""
     traits: Traits
     """What was true of all documents when it was made."""
@@ -123,25 +123,25 @@ def make_template(root: Node, request: QueryRequest, facts: Facts) -> PlanTempla
     return None
 
 
-def _steps(root: Node, filters: Sequence[Filter]) -> tuple[tuple[_Step, ...], IndexScan] | None:
-    steps: list[_Step] = []
+def _steps(root: Node, filters: Sequence[Filter]) -> tuple[tuple[_TemplateStep, ...], IndexScan] | None:
+    steps: list[_TemplateStep] = []
     node = root
     while not isinstance(node, IndexScan):
         match node:
             case Fetch(child):
-                steps.append(_Step("fetch"))
+                steps.append(_TemplateStep("fetch"))
             case Part(child):
-                steps.append(_Step("part"))
+                steps.append(_TemplateStep("part"))
             case Union((child,)):
-                steps.append(_Step("union"))
+                steps.append(_TemplateStep("union"))
             case Order(child, sort, first):
-                steps.append(_Step("order", sort=sort, is_cut=first is not None))
+                steps.append(_TemplateStep("order", sort=sort, is_cut=first is not None))
             case Residual(child, left):
                 tested = left.filters if isinstance(left, And) else (left,)
                 places = [next((place for place, own in enumerate(filters) if own is each), None) for each in tested]
                 if None in places:
                     return None
-                steps.append(_Step("residual", tuple(place for place in places if place is not None)))
+                steps.append(_TemplateStep("residual", tuple(place for place in places if place is not None)))
             case _:
                 return None
         node = child

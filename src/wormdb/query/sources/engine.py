@@ -132,7 +132,7 @@ class _RootFacts:
     blocks: int
     size: int
     """Bytes of the blocks."""
-    columns: _BlockColumns
+    columns: _ColumnsOfBlocks
     """Those of the blocks that the root names itself."""
     paged_bytes: int
     """Of blocks that only pages of its list name."""
@@ -161,14 +161,14 @@ class _RootFacts:
     @classmethod
     def of(cls, root: Root | None) -> _RootFacts:
         if root is None:
-            return cls(None, 0, 0, _BlockColumns.of((), NO_UPGRADES), 0, frozenset(), ())
+            return cls(None, 0, 0, _ColumnsOfBlocks.of((), NO_UPGRADES), 0, frozenset(), ())
         name = f"the root of {root.path}"
         rows = [row for row in decode_sample(root.sample, name=name).rows.values() if row]
         return cls(
             root,
             _blocks([*root.blocks, *root.block_pages]),
             _size([*root.blocks, *root.block_pages]),
-            _BlockColumns.of(root.blocks, Upgrades.of(root.versions)),
+            _ColumnsOfBlocks.of(root.blocks, Upgrades.of(root.versions)),
             _size(root.block_pages),
             frozenset(spec.path for spec in frequent_columns(rows)) if root.block_pages else frozenset(),
             sample=tuple(json.decode_document(row, name=name) for row in rows),
@@ -185,7 +185,7 @@ def _size(parts: Iterable[Part]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _BlockColumns:
+class _ColumnsOfBlocks:
     """Which columns some blocks have that say what documents have now."""
 
     size: int
@@ -194,7 +194,7 @@ class _BlockColumns:
     """By path of those that have it as a column."""
 
     @classmethod
-    def of(cls, blocks: Iterable[BlockEntry], upgrades: Upgrades) -> _BlockColumns:
+    def of(cls, blocks: Iterable[BlockEntry], upgrades: Upgrades) -> _ColumnsOfBlocks:
         size, sizes = 0, Counter[str]()
         for block in blocks:
             size += block.length
@@ -273,7 +273,7 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
     ]
     sample = root.sample or tail.sample
     entries = [part for part in parts if isinstance(part, BlockEntry)]
-    columns = _columns(view.definition, root, _BlockColumns.of(entries, view.definition.upgrades))
+    columns = _columns(view.definition, root, _ColumnsOfBlocks.of(entries, view.definition.upgrades))
     rows = view.count
     tail_bytes = 0 if root.sample else sum(len(json.encode(document)) for document in sample)
     return Facts(
@@ -294,7 +294,7 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
     )
 
 
-def _columns(definition: Definition, root: _RootFacts, attached: _BlockColumns) -> dict[str, int]:
+def _columns(definition: Definition, root: _RootFacts, attached: _ColumnsOfBlocks) -> dict[str, int]:
     """The columns that any block has, each with the bytes of the blocks that lack it.
 
     Blocks on pages that are not read count as having what is declared, and what frequent paths of the sample are.

@@ -62,7 +62,7 @@ class AnswerStream:
     __slots__ = ("_receive", "rest")
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
-        """`receive` brings at most so many bytes, at least one but at the end. Nothing is received yet."""
+        """`receive` brings at most as many bytes as are asked for, at least one but at the end. Nothing came yet."""
         self._receive = receive
         self.rest = b""
 
@@ -81,7 +81,7 @@ class AnswerStream:
         return held[: found.start()].rstrip(b"\r")
 
     def read(self, count: int) -> bytes:
-        """So many bytes; raises IncompleteRead if there are fewer."""
+        """The next `count` bytes; raises IncompleteRead if there are fewer."""
         held = self.rest
         if len(held) >= count:
             self.rest = held[count:]
