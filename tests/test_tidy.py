@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.house import shared_classes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -223,3 +225,7 @@ def test_every_ruff_ignore_says_why() -> None:
         if re.search(r"# (noqa|type: ignore)(\[[a-z-]+\])?(: [A-Z0-9, ]+)?\s*$", line)
     ]
     assert bare == []
+
+
+def test_no_class_name_means_two_things() -> None:
+    assert shared_classes() == {}, "python -m tests.house --classes says where"
