@@ -20,7 +20,7 @@ import pytest
 from wormdb.errors import OutcomeUnknownError, WormError
 from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
-from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition
+from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition, Probe
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -174,7 +174,9 @@ def test_a_look_at_what_is_not_there_is_one_call(tmp_path: Path) -> None:
     with LocalStore(tmp_path) as store:
         store.put("a/b/key", b"")
         counted = Breaking(-1, 0, after=False)
-        assert counted.around(lambda: store.probe("a/b/none")) == store.probe("a/b/none")
+        looked = counted.around(lambda: store.probe("a/b/none"))
+        assert isinstance(looked, Probe)
+        assert looked.found is None
         assert counted.count == 1
 
 
