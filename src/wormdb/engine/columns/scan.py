@@ -296,7 +296,9 @@ def scan_columns(  # noqa: PLR0913 - what is scanned, and how it comes
         return encode_rows((held for _, held in view.scan(low, high)), wanted)
     of_root = _runs_of(bases[-1:], upgrades)
     runs = _runs_of(bases[:-1], upgrades) + of_root
-    tail = Tail(view.tail(low, high), wanted.keyed())
+    is_whole = not low and high is None and bool(runs)
+    is_kept_whole = is_whole and not wanted.with_documents and may_be_kept(runs[0][0], wanted)
+    tail = Tail(view.tail(low, high), wanted.keyed(), (runs[0][0], _state_of(view)) if is_kept_whole else None)
     scan = _Scan(runs, tail, wanted, Range(low, high), bounds or {}, rows)
     if not in_order and not low and high is None and runs and may_be_kept(runs[0][0], wanted):
         loose = scan.loose(_state_of(view), len(runs) - len(of_root)).begin()

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
+from wormdb.engine.blocks.cache import Label
 from wormdb.engine.blocks.memory import give_back_memory
 from wormdb.engine.blocks.portion import (
     DOCUMENT,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wormdb.engine.blocks.cache import State
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.columns.fetch import BlockRows, ColumnRequest, GroupRead
     from wormdb.engine.state.view import StoredVersion
@@ -50,6 +52,8 @@ AHEAD_DOCUMENT_BYTES: Final = 16 * MIB
 """With documents not even one, if it and the block before it are larger together: unpacked they are many times that,
 and decoding waits little for the store."""
 _ROWS: Final = 1_024
+KEY_BYTES: Final = 100
+"""What a row of the tail takes besides its columns, about: its key, its number, whether it is deleted."""
 
 
 class RowSource(Protocol):
@@ -74,6 +78,8 @@ class Tail:
 
     rows: Sequence[tuple[bytes, StoredVersion]]
     wanted: ColumnRequest
+    keeper: tuple[Shelf, State] | None = None
+    """Where columns of it are kept, and of which state it is all that there is; None if they are not kept."""
     done: int = 0
 
     def head(self) -> tuple[bytes, bytes] | None:
@@ -85,13 +91,28 @@ class Tail:
 
     def take(self, bound: bytes) -> ColumnPart | None:
         """As `RowSource`."""
+        stop = bisect_left(self.rows, bound + b"\0", key=lambda row: row[0])
+        start, self.done = self.done, stop
+        if start >= stop:
+            return None
+        if self.keeper is None:
+            return self._encoded(start, stop)
+        # The answer of the next query, in the same state, needs the same; it is most of what a short scan takes.
+        shelf, state = self.keeper
+        columns = "\0".join(f"{path}\0{spec.type}" for path, spec in self.wanted.specs.items())
+        label = Label(shelf.folder, f"tail from {start} {self.wanted.with_versions}", columns)
+        held: tuple[int, ColumnPart] | None = shelf.columns.find(label, state)
+        if held is not None and held[0] == stop:
+            return held[1]
+        part = self._encoded(start, stop)
+        size = 0 if part.portion is None else int(part.portion.table.nbytes)
+        shelf.columns.keep(label, (stop, part), size + KEY_BYTES * (stop - start), state)
+        return part
+
+    def _encoded(self, start: int, stop: int) -> ColumnPart:
         import pyarrow as pa
 
-        stop = bisect_left(self.rows, bound + b"\0", key=lambda row: row[0])
-        rows = self.rows[self.done : stop]
-        self.done = stop
-        if not rows:
-            return None
+        rows = self.rows[start:stop]
         return ColumnPart(
             portion_of_rows([held for _, held in rows], self.wanted),
             KeyColumn.encoded([key for key, _ in rows]),
