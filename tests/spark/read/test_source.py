@@ -12,6 +12,8 @@ import wormdb
 from wormdb.spark import register
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
     from wormdb import Database
@@ -160,3 +162,20 @@ def test_a_bucket(spark: SparkSession, s3_url: str) -> None:
         assert ids(load(spark, db, filter='{"id": {"$gt": "c250"}}')) == found(db, {"id": {"$gt": "c250"}})
         plan = frame._jdf.queryExecution().toString()
         assert "SECRET" not in plan.upper()
+
+
+def test_a_collection_without_a_model_is_a_table_of_its_frequent_paths(spark: SparkSession, tmp_path: Path) -> None:
+    with wormdb.connect(str(tmp_path / "free"), settings=wormdb.Settings(forward="manual")) as db:
+        things = db["things"]
+        things.insert_many([{"id": f"t{n}", "n": n, "place": {"city": f"city {n % 3}"}} for n in range(50)])
+        things.insert({"id": "rare", "only": "here"})
+        things.forward()
+        frame = spark.read.format("worm").options(url=db.url, collection="things").load()
+        assert {"id", "n", "place.city"} <= {*frame.columns}
+        assert sorted(row.id for row in frame.where("n >= 48").collect()) == ["t48", "t49"]
+        cities = frame.groupBy("`place.city`").count().collect()
+        assert sorted((row["place.city"], row["count"]) for row in cities if row["place.city"]) == [
+            ("city 0", 17),
+            ("city 1", 17),
+            ("city 2", 16),
+        ]
