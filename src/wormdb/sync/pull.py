@@ -141,7 +141,7 @@ class Pull:
             return
         result = self._carry_out(steps, report)
         if result.missing and part is not None:
-            part = self._drop_missing(part, result.missing, manifest)
+            _, part = self._index.drop(manifest, part, result.missing)
             rest = self._plan({}, {path: known[path] for path in result.missing if path in known})
             result.add(self._carry_out(rest, report))
         is_whole = result.is_whole and scope.covers(name, manifest.manifest.depths)
@@ -306,20 +306,6 @@ class Pull:
         """Fetch one file that a lazy pull left out. 1 GET."""
         seen = self._folder.look(path)
         return self._fetch(path, entry, seen)
-
-    def _drop_missing(self, part: HeldPart, missing: list[str], manifest: HeldManifest) -> HeldPart:
-        """Take entries out of the index whose objects are not there."""
-
-        def change(found: Mapping[str, FileEntry]) -> Mapping[str, FileEntry] | None:
-            kept = {
-                path: each for path, each in found.items() if path not in missing or part.part.entries.get(path) != each
-            }
-            return kept if kept != found else None
-
-        cleaned = self._index.update_part(part, change)
-        notes = {cleaned.part.partition: cleaned.note()}
-        self._index.update_manifest(manifest, lambda found: with_notes(found, notes))
-        return cleaned
 
     def _mirror(self, scope: SyncScope, there: set[str], report: SyncReport) -> None:
         """Delete files here that the bucket does not have."""

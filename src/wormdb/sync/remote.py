@@ -33,7 +33,7 @@ from wormdb.sync.paths import DEPTHS, MANIFEST, MONOLITH, OLD_PARTS, is_internal
 from wormdb.system.clock import new_write_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store, StoredObject
@@ -189,6 +189,19 @@ class RemoteIndex:
             self._hear(landed.time)
             return HeldManifest(following, landed.version)
         raise self._busy(MANIFEST)
+
+    def drop(self, held: HeldManifest, part: HeldPart, paths: Collection[str]) -> tuple[HeldManifest, HeldPart]:
+        """Take entries out of a part, but for those that changed since it was read. Costs as both updates."""
+
+        def change(found: Mapping[str, FileEntry]) -> Mapping[str, FileEntry] | None:
+            kept = {
+                path: each for path, each in found.items() if path not in paths or each != part.part.entries.get(path)
+            }
+            return kept if kept != found else None
+
+        cleaned = self.update_part(part, change)
+        notes = {cleaned.part.partition: cleaned.note()}
+        return self.update_manifest(held, lambda found: with_notes(found, notes)), cleaned
 
     def new_manifest(self, depths: Mapping[str, int] | None = None) -> HeldManifest:
         """A manifest without parts, not written yet. No requests."""

@@ -180,17 +180,8 @@ class Upkeep:
         for part in parts.values():
             own = [path for path in gone if path in part.part.entries]
             if own:
-                held = self._drop(part, own, held)
+                held, _ = self._index.drop(held, part, own)
         return held
-
-    def _drop(self, part: HeldPart, paths: list[str], held: HeldManifest) -> HeldManifest:
-        def change(found: Mapping[str, FileEntry]) -> Mapping[str, FileEntry] | None:
-            kept = {path: each for path, each in found.items() if path not in paths or each != part.part.entries[path]}
-            return kept if kept != found else None
-
-        cleaned = self._index.update_part(part, change)
-        notes = {cleaned.part.partition: cleaned.note()}
-        return self._index.update_manifest(held, lambda one: with_notes(one, notes))
 
     def check(self, held: HeldManifest, *, repair: bool) -> SyncCheck:
         """Look at every object of the index. 1 LIST for each 1,000, 1 GET a part; with `repair` PUTs where needed."""
@@ -207,7 +198,7 @@ class Upkeep:
             result.parts, result.files = result.parts + 1, result.files + len(one.files)
             result.bad_paths += bad
             if bad and repair:
-                held = self._drop(one, bad, held)
+                held, _ = self._index.drop(held, one, bad)
             if key not in named and one.files:
                 result.unlisted.append(part.partition)
                 notes[part.partition] = one.note()
@@ -232,7 +223,7 @@ class Upkeep:
                 continue
             part = decode_part(found.body, key)
             held_part = HeldPart(part, key, found.version)
-            self._remove_leftovers(held_part, result, now)
+            self._remove_leftovers(held, held_part, result, now)
             if key in named or held_part.files or now - info.modified < REMAINS_MS:
                 continue
             if part.closed:
@@ -263,7 +254,7 @@ class Upkeep:
             return False
         return True
 
-    def _remove_leftovers(self, part: HeldPart, result: SyncCheck, now: int) -> None:
+    def _remove_leftovers(self, held: HeldManifest, part: HeldPart, result: SyncCheck, now: int) -> None:
         """Delete objects of files whose tombstone is old, and then the tombstones."""
         old = {
             path: each
@@ -280,12 +271,7 @@ class Upkeep:
         self._index.store.delete_many(left)
         result.leftovers += left
         gone = {path for path in old if path in left or self._index.store.probe(path).found is None}
-
-        def change(found: Mapping[str, FileEntry]) -> Mapping[str, FileEntry] | None:
-            kept = {path: each for path, each in found.items() if path not in gone or each != old[path]}
-            return kept if kept != found else None
-
-        self._index.update_part(part, change)
+        self._index.drop(held, part, gone)
 
     def _part_keys(self) -> list[str]:
         return [
