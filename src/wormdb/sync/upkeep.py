@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, UnavailableError
+from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.storage.readback import put_swapped
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.sync.index import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wormdb.sync.paths import SyncScope
     from wormdb.sync.remote import OldIndex, RemoteIndex
     from wormdb.system.clock import Clock
+    from wormdb.system.types import Version
 
 __all__ = ["SyncCheck", "Upkeep"]
 
@@ -263,15 +264,20 @@ class Upkeep:
         }
         if not old:
             return
-        left = [
-            path
-            for path, each in old.items()
-            if (found := self._index.store.probe(path).found) is not None and found.version == each.version
-        ]
+        there = dict(zip(old, self._index.pool.map(self._version_of, old), strict=True))
+        left = [path for path, version in there.items() if version is not None and version == old[path].version]
         self._index.store.delete_many(left)
         result.leftovers += left
-        gone = {path for path in old if path in left or self._index.store.probe(path).found is None}
-        self._index.drop(held, part, gone)
+        self._index.drop(held, part, {path for path, version in there.items() if version is None or path in left})
+
+    def _version_of(self, path: str) -> Version | None:
+        """Of the object of a file; None if there is none. 1 HEAD: the file may be large."""
+        try:
+            return self._index.store.head(path).version
+        except NotFoundError as error:
+            if error.key != path:
+                raise
+            return None
 
     def _part_keys(self) -> list[str]:
         return [
