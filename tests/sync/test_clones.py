@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import settings
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.sync.clones import World
+from wormdb.errors import WormError
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 MEMORY = Path("/dev/shm")  # a disk makes each step wait for its writes
 NAMES = st.sampled_from("abc")
 PATHS = st.sampled_from(["top", "data/t/1/x", "data/t/1/y", "data/t/2/x", "out/a/b", "out/c"])
+FAULTS = st.sampled_from([Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE])
 SCOPES = st.sampled_from([None, None, "data/t/1", "data/t", "data", "out/a", "out", "top"])
 
 
@@ -25,6 +29,7 @@ class Clones(RuleBasedStateMachine):
         super().__init__()
         self.root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
         self.world = World(self.root)
+        self.late: list[FaultStore] = []
 
     @rule(name=NAMES, path=PATHS)
     def write(self, name: str, path: str) -> None:
@@ -43,6 +48,27 @@ class Clones(RuleBasedStateMachine):
     @rule(name=NAMES, scope=SCOPES)
     def pull(self, name: str, scope: str | None) -> None:
         self.world.clones[name].pull(scope)
+
+    @rule(name=NAMES, number=st.integers(1, 14), fault=FAULTS, pulls=st.booleans())
+    def break_off(self, name: str, number: int, fault: Fault, pulls: bool) -> None:
+        """A push or a pull that ends at a request, and what was on its way then lands later, or never."""
+        clone = self.world.clones[name]
+        store = FaultStore(self.world.handle(), {number: fault})
+        if not pulls and not clone.files():
+            return
+        with suppress(WormError, SimulatedCrash), clone.open(store) as sync:
+            if pulls:
+                sync.pull_changed()
+            else:
+                self.world.unsure |= {*clone.files().values()}
+                sync.push_changed()
+        self.late.append(store)
+
+    @rule()
+    def land(self) -> None:
+        for store in self.late:
+            store.land()
+        self.late.clear()
 
     @rule(name=NAMES, path=PATHS)
     def mark(self, name: str, path: str) -> None:
