@@ -13,7 +13,7 @@ from wormdb.api.imports.records import CONFLICT_RULES
 from wormdb.cli.input.document import ACTOR
 from wormdb.cli.input.engine import pipeline_at, with_engine
 from wormdb.cli.input.infer import apply_inferred
-from wormdb.cli.input.place import AS_JSON, URL, complete_models, find_collection
+from wormdb.cli.input.place import AS_JSON, NEW_URL, complete_models, find_collection
 from wormdb.cli.input.rejects import Rejects
 from wormdb.cli.input.sources import is_stream, open_source
 from wormdb.cli.show.text import counted, print_json
@@ -83,7 +83,7 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
 )
 @with_engine
 @ACTOR
-@URL
+@NEW_URL
 @AS_JSON
 def command(files: tuple[str, ...], model: str, url: str, **options: Any) -> int:
     """Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.
