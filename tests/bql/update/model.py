@@ -176,7 +176,7 @@ def change(document: dict[str, Any], path: list[str], name: str, operand: Any, n
     if is_blocked(document, path):
         raise RefusedError
     old = read(document, path)
-    if name in {"$pull", "$pop"} and old is GONE:
+    if name in {"$pull", "$pullAll", "$pop"} and old is GONE:
         return
     write(document, path, new_value(name, old, operand, now))
 
@@ -193,9 +193,19 @@ def new_value(name: str, old: Any, operand: Any, now: datetime) -> Any:
         return operand if (side < 0 if name == "$min" else side > 0) else old
     if name in {"$inc", "$mul"}:
         return number(name, old, operand)
+    if name == "$bit":
+        return bits(0 if old is GONE else old, operand)
     if old is not GONE and not isinstance(old, list):
         raise RefusedError
     return new_array(name, [] if old is GONE else list(old), operand)
+
+
+def bits(old: Any, operand: dict[str, int]) -> int:
+    if type(old) is not int:
+        raise RefusedError
+    for name, other in operand.items():
+        old = old & other if name == "and" else old | other if name == "or" else old ^ other
+    return int(old)
 
 
 def number(name: str, old: Any, operand: Any) -> Any:
@@ -212,8 +222,8 @@ def number(name: str, old: Any, operand: Any) -> Any:
 def new_array(name: str, old: list[Any], operand: Any) -> list[Any]:
     if name == "$pop":
         return old[:-1] if operand == 1 else old[1:]
-    if name == "$pull":
-        return [item for item in old if not is_pulled(item, operand)]
+    if name in {"$pull", "$pullAll"}:
+        return left(name, old, operand)
     has_each = isinstance(operand, dict) and "$each" in operand
     new = operand["$each"] if has_each else [operand]
     if name == "$addToSet":
@@ -234,6 +244,12 @@ def new_array(name: str, old: list[Any], operand: Any) -> list[Any]:
     if keep >= 0:
         return result[:keep]
     return result[max(len(result) + keep, 0) :]
+
+
+def left(name: str, old: list[Any], operand: Any) -> list[Any]:
+    if name == "$pullAll":
+        return [item for item in old if all(compare(item, gone) != 0 for gone in operand)]
+    return [item for item in old if not is_pulled(item, operand)]
 
 
 def is_pulled(item: Any, operand: Any) -> bool:

@@ -63,6 +63,8 @@ OPERANDS: dict[str, st.SearchStrategy[Any]] = {
     "$push": pushes(),
     "$addToSet": SCALARS | st.fixed_dictionaries({"$each": st.lists(VALUES, max_size=3)}),
     "$pull": SCALARS | st.sampled_from([{"$gte": 1}, {"a": 1}, {"$in": [1, "s"]}, {}, [1]]),
+    "$pullAll": st.lists(VALUES, max_size=3),
+    "$bit": st.dictionaries(st.sampled_from(["and", "or", "xor"]), st.sampled_from([0, 1, 6, -3, INT_MAX]), min_size=1),
     "$pop": st.sampled_from([1, -1]),
     "$rename": PLAIN_PATHS,
 }

@@ -1,4 +1,4 @@
-"""Operators on an array: $push, $addToSet, $pull, $pop."""
+"""Operators on an array: $push, $addToSet, $pull, $pullAll, $pop."""
 
 from __future__ import annotations
 
@@ -99,6 +99,24 @@ class _Pull:
             return value
         array = _array(value, place)
         result = [element for element in array if not self._matches(element)]
+        return value if len(result) == len(array) else result
+
+    def insists(self, _: UpdatePlace) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _PullAll:
+    """Elements that equal one of the values go."""
+
+    values: tuple[Any, ...]
+
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
+        if value is MISSING:
+            return value
+        array = _array(value, place)
+        gone = set(map(encode_key, self.values))
+        result = [element for element in array if encode_key(element) not in gone]
         return value if len(result) == len(array) else result
 
     def insists(self, _: UpdatePlace) -> bool:
@@ -224,6 +242,15 @@ _LOGICAL: Final = tuple(name for name in LOGICAL_OPERATORS if name != "$not")
 """Operators of whole documents; $not could be either, and is one of values, as in MongoDB."""
 
 
+def _read_pull_all(operand: Any, at: str, mistakes: Mistakes) -> Operator:
+    values = mistakes.value(at, operand)
+    if type(values) is list:
+        return _PullAll(tuple(values))
+    if values is not MISSING:
+        mistakes.add(at, "$pullAll takes a list", "write the values in [ ], or use $pull for one")
+    return _PullAll(())
+
+
 def _read_pop(operand: Any, at: str, mistakes: Mistakes) -> Operator:
     side = read_whole_number(operand)
     if side not in (1, -1):
@@ -235,6 +262,7 @@ ARRAY_OPERATORS: Final[dict[str, Callable[[Any, str, Mistakes], Operator]]] = {
     "$push": _read_push,
     "$addToSet": _read_add_to_set,
     "$pull": _read_pull,
+    "$pullAll": _read_pull_all,
     "$pop": _read_pop,
 }
 """How the operand of each is read: mistakes are noted under where it stands."""

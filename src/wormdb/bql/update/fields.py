@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import and_, or_, xor
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.numbers import add, is_number, multiply, zero_like
@@ -128,6 +129,27 @@ class _Calculate:
 
 
 @dataclass(frozen=True, slots=True)
+class _Bitwise:
+    """$bit: a whole number through each calculation in turn; a missing one counts as 0."""
+
+    steps: tuple[tuple[str, int], ...]
+
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
+        result = 0 if value is MISSING else value
+        if type(result) is not int:
+            place.refuse(f"it holds {_kind(value)}, and $bit needs a whole number", "set a whole number first")
+        for name, operand in self.steps:
+            result = _BITWISE[name](result, operand)
+        return value if value is not MISSING and result == value else result
+
+    def insists(self, _: UpdatePlace) -> bool:
+        return True
+
+
+_BITWISE: Final[dict[str, Callable[[int, int], int]]] = {"and": and_, "or": or_, "xor": xor}
+
+
+@dataclass(frozen=True, slots=True)
 class _Bound:
     """$min (`sign` -1) and $max (1): the operand, if it is beyond the value in the order of all types."""
 
@@ -192,6 +214,17 @@ def _read_mul(operand: Any, at: str, mistakes: Mistakes) -> Operator:
     return _Calculate(number, multiply, zero_like(number))
 
 
+def _read_bit(operand: Any, at: str, mistakes: Mistakes) -> Operator:
+    value = mistakes.value(at, operand)
+    if value is MISSING:
+        return _Bitwise(())
+    is_sound = type(value) is dict and value and all(name in _BITWISE for name in value)
+    if not is_sound or not all(type(number) is int for number in value.values()):
+        mistakes.add(at, "$bit takes and, or, xor with whole numbers", 'write {"$bit": {"field": {"or": 4}}}')
+        return _Bitwise(())
+    return _Bitwise(tuple(value.items()))
+
+
 def _read_min(operand: Any, at: str, mistakes: Mistakes) -> Operator:
     return _Bound(mistakes.value(at, operand), -1)
 
@@ -215,6 +248,7 @@ FIELD_OPERATORS: Final[dict[str, Callable[[Any, str, Mistakes], Operator]]] = {
     "$mul": _read_mul,
     "$min": _read_min,
     "$max": _read_max,
+    "$bit": _read_bit,
     "$currentDate": _read_current_date,
 }
 """How the operand of each is read: mistakes are noted under where it stands."""

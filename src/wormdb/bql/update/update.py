@@ -48,9 +48,7 @@ OPERATORS: Final = tuple(sorted((*_READERS, "$rename")))
 """The operators of updates."""
 
 _INSTEAD: Final = {
-    "$pullAll": 'use $pull with {"$in": […]}',
     "$pushAll": 'use $push with {"$each": […]}',
-    "$bit": "calculate the number and use $set",
 }
 _CONFLICTS_MAX: Final = 20
 """Conflicts that are told at once."""
