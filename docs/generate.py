@@ -41,6 +41,8 @@ API: tuple[type[Any], ...] = (
     wormdb.Query,
     wormdb.Cursor,
     wormdb.Explanation,
+    wormdb.InsertOneResult,
+    wormdb.InsertManyResult,
     wormdb.UpdateResult,
     wormdb.DeleteResult,
     wormdb.Change,

@@ -42,6 +42,8 @@ PUBLIC = [
     "ImportResult",
     "IndexDescription",
     "IndexSummary",
+    "InsertManyResult",
+    "InsertOneResult",
     "InvalidRequestError",
     "LimitExceededError",
     "Loss",

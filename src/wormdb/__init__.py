@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wormdb.api.cursor import Cursor
     from wormdb.api.database import Database, connect
     from wormdb.api.document import Document, rev_of
+    from wormdb.api.familiar import InsertManyResult, InsertOneResult
     from wormdb.api.feed import Change
     from wormdb.api.files import ReadableFiles
     from wormdb.api.functions import FunctionDefinition
@@ -91,6 +92,8 @@ __all__ = [
     "ImportResult",
     "IndexDescription",
     "IndexSummary",
+    "InsertManyResult",
+    "InsertOneResult",
     "InvalidRequestError",
     "LimitExceededError",
     "Loss",
@@ -160,6 +163,8 @@ _LATER = {
     "ImportResult": "wormdb.api.imports.records",
     "IndexDescription": "wormdb.api.status",
     "IndexSummary": "wormdb.api.status",
+    "InsertManyResult": "wormdb.api.familiar",
+    "InsertOneResult": "wormdb.api.familiar",
     "InvalidRequestError": "wormdb.errors",
     "LimitExceededError": "wormdb.errors",
     "Loss": "wormdb.maintenance.audit.report",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from wormdb.api.batch import Batch
 from wormdb.api.blob_methods import BlobMethods
 from wormdb.api.calls import commits, reads, works
-from wormdb.api.find import QueryMethods
+from wormdb.api.familiar import FamiliarMethods, InsertManyResult
 from wormdb.api.modify import ModifyMethods
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.history import HistoryEntry
     from wormdb.api.imports.records import ImportOptions, ImportResult, Rejection
-    from wormdb.api.indexes import Indexes
+    from wormdb.api.indexes import Indexes, WrittenFields
     from wormdb.api.records import Record
     from wormdb.api.status import CollectionManifest, IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
     from wormdb.api.trash import Trashcan, TrashedDocument
@@ -50,7 +50,7 @@ __all__ = ["Collection"]
 T = TypeVar("T")
 
 
-class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
+class Collection(FamiliarMethods[T], ModifyMethods[T], BlobMethods[T]):
     """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from.
 
     Calls that write take an `actor` and `metadata`, a mapping, which are kept with each change; without them those
@@ -210,7 +210,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         actor: str | None = None,
         metadata: Metadata = None,
         timeout: float | None = None,
-    ) -> list[Any]:
+    ) -> InsertManyResult:
         """Insert documents, all or none; returns their ids. 1 PUT without competing writers."""
         if not isinstance(documents, Iterable):
             raise InvalidRequestError(
@@ -218,7 +218,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
                 reason="it must be an iterable",
                 fix="give a list of documents",
             )
-        return self._access.insert_all(documents, self._access.by(actor, metadata))
+        return InsertManyResult(self._access.insert_all(documents, self._access.by(actor, metadata)))
 
     @commits
     def save(
@@ -328,7 +328,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
     @works
     def create_index(
         self,
-        fields: str | Sequence[str],
+        fields: WrittenFields,
         *,
         name: str | None = None,
         unique: bool = False,
@@ -338,6 +338,8 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
     ) -> IndexSummary:
         """Make an index over a dotted field, or over several in order; arrays are entered by their elements.
 
+        Fields may be pairs with 1 or -1, as pymongo has them: an index is read both ways. If there is an index of that
+        name that is the same, nothing is written.
         `name` is made of the fields if none is given. A `sparse` index leaves documents out that have none of the
         fields; for a unique one they are exempt. `bson_type`, such as "string" or "number" and one for each field, is
         what values must be to be written at all, null and missing apart, by MongoDB's or Kronotop's names. Without
@@ -352,9 +354,14 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         return self._indexes.create(index, wait=wait)
 
     @commits
-    def drop_index(self, name: str) -> None:
-        """Drop an index that is not the model's. 1 PUT; raises NotFoundError, InvalidRequestError for the primary."""
-        self._indexes.drop(name)
+    def drop_index(self, name: str | Sequence[tuple[str, int]]) -> None:
+        """Drop an index that is not the model's, by its name or its pairs of fields and orders. 1 PUT.
+
+        Raises NotFoundError, InvalidRequestError for the primary.
+        """
+        from wormdb.api.indexes import read_fields
+
+        self._indexes.drop(name if isinstance(name, str) else "_".join(read_fields(name)))
 
     @reads
     def indexes(self) -> list[IndexSummary]:
@@ -547,15 +554,24 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
 
     # --- the log ---
 
-    def watch(self, after: int | str = 0, *, follow: bool = False, poll_seconds: float = 1.0) -> Iterator[Change]:
+    def watch(
+        self,
+        after: int | str = 0,
+        *,
+        resume_after: int | str | None = None,
+        follow: bool = False,
+        poll_seconds: float = 1.0,
+    ) -> Iterator[Change]:
         """Changes after a log number or a change's `resume`, oldest first; with `follow` for ever.
 
+        `resume_after` is another name of `after`.
         1 GET an entry, and 1 GET a poll. Raises SnapshotTooOldError if the log was trimmed beyond it, and
         InvalidRequestError for a number behind its end, and for a `resume` of a collection that was made anew since.
         """
         from wormdb.api.feed import watch
 
-        return watch(self._access, after, follow=follow, poll_seconds=poll_seconds)
+        begin = after if resume_after is None else resume_after
+        return watch(self._access, begin, follow=follow, poll_seconds=poll_seconds)
 
     @reads
     def resolve(

@@ -75,6 +75,12 @@ class Document(dict[str, Any]):
         """The document's id; None if it has none."""
         return self.get("id")
 
+    def __missing__(self, name: str) -> Any:
+        # MongoDB's name of the same field, where no field of that name is there.
+        if name == "_id" and "id" in self:
+            return self["id"]
+        raise KeyError(name)
+
     @property
     def rev(self) -> int:
         """The log number of the last change."""

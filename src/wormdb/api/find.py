@@ -7,6 +7,7 @@ The first call imports what answers it, so that a program that only gets and sav
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
@@ -14,7 +15,7 @@ from wormdb.api.calls import reads
 from wormdb.api.document import show_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Self
 
     from wormdb.api.access import Access
@@ -161,9 +162,9 @@ class QueryMethods(Generic[T]):
     def find(
         self,
         filter: WrittenFilter = None,
+        select: None = None,
         *,
         raw: Literal[False] = False,
-        select: None = None,
         populate: None = None,
         **options: Unpack[FindOptions],
     ) -> Results[T]: ...
@@ -171,10 +172,10 @@ class QueryMethods(Generic[T]):
     @overload
     def find(
         self,
-        filter: WrittenFilter = None,
+        filter: WrittenFilter,
+        select: WrittenSelect,
         *,
         raw: Literal[False] = False,
-        select: WrittenSelect,
         populate: Names = None,
         **options: Unpack[FindOptions],
     ) -> Results[dict[str, Any]]: ...
@@ -184,8 +185,19 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        select: WrittenSelect,
         raw: Literal[False] = False,
+        populate: Names = None,
+        **options: Unpack[FindOptions],
+    ) -> Results[dict[str, Any]]: ...
+
+    @overload
+    def find(
+        self,
+        filter: WrittenFilter = None,
         select: None = None,
+        *,
+        raw: Literal[False] = False,
         populate: str | Sequence[str],
         **options: Unpack[FindOptions],
     ) -> Results[dict[str, Any]]: ...
@@ -194,9 +206,9 @@ class QueryMethods(Generic[T]):
     def find(
         self,
         filter: WrittenFilter = None,
+        select: WrittenSelect | None = None,
         *,
         raw: Literal[True],
-        select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOptions],
     ) -> Results[bytes]: ...
@@ -204,9 +216,9 @@ class QueryMethods(Generic[T]):
     def find(
         self,
         filter: WrittenFilter = None,
+        select: WrittenSelect | None = None,
         *,
         raw: bool = False,
-        select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOptions],
     ) -> Results[Any]:
@@ -223,9 +235,9 @@ class QueryMethods(Generic[T]):
     def find_all(
         self,
         filter: WrittenFilter = None,
+        select: None = None,
         *,
         raw: Literal[False] = False,
-        select: None = None,
         populate: None = None,
         **options: Unpack[FindOptions],
     ) -> list[T]: ...
@@ -233,10 +245,10 @@ class QueryMethods(Generic[T]):
     @overload
     def find_all(
         self,
-        filter: WrittenFilter = None,
+        filter: WrittenFilter,
+        select: WrittenSelect,
         *,
         raw: Literal[False] = False,
-        select: WrittenSelect,
         populate: Names = None,
         **options: Unpack[FindOptions],
     ) -> list[dict[str, Any]]: ...
@@ -246,8 +258,19 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        select: WrittenSelect,
         raw: Literal[False] = False,
+        populate: Names = None,
+        **options: Unpack[FindOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    def find_all(
+        self,
+        filter: WrittenFilter = None,
         select: None = None,
+        *,
+        raw: Literal[False] = False,
         populate: str | Sequence[str],
         **options: Unpack[FindOptions],
     ) -> list[dict[str, Any]]: ...
@@ -256,9 +279,9 @@ class QueryMethods(Generic[T]):
     def find_all(
         self,
         filter: WrittenFilter = None,
+        select: WrittenSelect | None = None,
         *,
         raw: Literal[True],
-        select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOptions],
     ) -> list[bytes]: ...
@@ -266,9 +289,9 @@ class QueryMethods(Generic[T]):
     def find_all(
         self,
         filter: WrittenFilter = None,
+        select: WrittenSelect | None = None,
         *,
         raw: bool = False,
-        select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOptions],
     ) -> list[Any]:
@@ -279,9 +302,9 @@ class QueryMethods(Generic[T]):
     def find_one(
         self,
         filter: WrittenFilter = None,
+        select: None = None,
         *,
         raw: Literal[False] = False,
-        select: None = None,
         populate: None = None,
         **options: Unpack[FindOneOptions],
     ) -> T | None: ...
@@ -289,10 +312,10 @@ class QueryMethods(Generic[T]):
     @overload
     def find_one(
         self,
-        filter: WrittenFilter = None,
+        filter: WrittenFilter,
+        select: WrittenSelect,
         *,
         raw: Literal[False] = False,
-        select: WrittenSelect,
         populate: Names = None,
         **options: Unpack[FindOneOptions],
     ) -> dict[str, Any] | None: ...
@@ -302,8 +325,19 @@ class QueryMethods(Generic[T]):
         self,
         filter: WrittenFilter = None,
         *,
+        select: WrittenSelect,
         raw: Literal[False] = False,
+        populate: Names = None,
+        **options: Unpack[FindOneOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    def find_one(
+        self,
+        filter: WrittenFilter = None,
         select: None = None,
+        *,
+        raw: Literal[False] = False,
         populate: str | Sequence[str],
         **options: Unpack[FindOneOptions],
     ) -> dict[str, Any] | None: ...
@@ -312,9 +346,9 @@ class QueryMethods(Generic[T]):
     def find_one(
         self,
         filter: WrittenFilter = None,
+        select: WrittenSelect | None = None,
         *,
         raw: Literal[True],
-        select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOneOptions],
     ) -> bytes | None: ...
@@ -322,15 +356,23 @@ class QueryMethods(Generic[T]):
     def find_one(
         self,
         filter: WrittenFilter = None,
+        select: WrittenSelect | None = None,
         *,
         raw: bool = False,
-        select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOneOptions],
     ) -> Any:
-        """The first row of what `find` finds, or None. By id 1 GET in a warm process, and 1 for its page."""
+        """The first row of what `find` finds, or None. By id 1 GET in a warm process, and 1 for its page.
+
+        What is no filter is an id, as in pymongo: a number, an ObjectId, or text without = < > ~ and {.
+        """
+        wanted: Any = filter
+        if filter is not None and not isinstance(filter, Mapping):
+            from wormdb.api.options import id_or_filter
+
+            wanted = id_or_filter(filter)
         given = {"select": select, "populate": populate, "raw": raw or None, **options}
-        return self._results(filter, given, is_single=True).first()
+        return self._results(wanted, given, is_single=True).first()
 
     def query(self) -> Query[T]:
         """A query to be built step by step: `query().eq("role", "admin").sort("name").limit(10).execute()`."""

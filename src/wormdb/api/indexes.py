@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from wormdb.api.status import (
     IndexSummary,
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     from wormdb.api.status import IndexDescription
     from wormdb.files.write.tables import TableKey
 
-__all__ = ["Indexes", "read_index"]
+__all__ = ["Indexes", "WrittenFields", "read_fields", "read_index"]
 
 T = TypeVar("T")
+
+WrittenFields: TypeAlias = "str | Sequence[str | tuple[str, int]] | Mapping[str, int]"
+""""email", ["city", "age"], or with orders: [("city", 1), ("age", -1)]."""
 
 _BUILT_LATER = "it is there, and forward() or a node builds it"
 
@@ -50,7 +54,13 @@ class Indexes(Generic[T]):
         """Make an index, and with `wait` build it. Raises as `Collection.create_index` says."""
         access = self._access
         access.check_mode()
-        pending = create_index(access.ledger.batch_id(), index, seen=access.present(), actor=access.author.actor)
+        seen = access.present()
+        known = seen.definition.indexes.get(index.name)
+        if known is not None and known.index == index and known.state not in {"failed", "dropped"}:
+            if wait and known.state != "ready":
+                access.log.forward()
+            return self._made(index.name)
+        pending = create_index(access.ledger.batch_id(), index, seen=seen, actor=access.author.actor)
         committed = access.ledger.commit(pending, seconds=access.settings.commit_seconds)
         with landed(f"index {index.name}", committed, rest=_BUILT_LATER):
             if wait:
@@ -135,15 +145,33 @@ class Indexes(Generic[T]):
         access.ledger.commit(pending, seconds=access.settings.commit_seconds)
 
 
-def read_index(
-    fields: str | Sequence[str], name: str | None, *, unique: bool, sparse: bool, bson_type: str | Sequence[str] | None
-) -> Index:
-    """The index that a caller describes; raises InvalidRequestError. No requests."""
-    paths: tuple[Any, ...] = (fields,) if isinstance(fields, str) else tuple(fields)
+def read_fields(fields: WrittenFields) -> tuple[str, ...]:
+    """The dotted names that an index is over, in order; an order of 1 or -1 behind each says nothing. No requests.
+
+    Raises InvalidRequestError.
+    """
+    given = (fields,) if isinstance(fields, str) else tuple(fields.items() if isinstance(fields, Mapping) else fields)
+    pairs = [each if isinstance(each, list | tuple) and len(each) == 2 else (each, 1) for each in given]
+    for path, order in pairs:
+        if isinstance(order, bool) or order not in (1, -1):
+            raise InvalidRequestError(
+                f"index over {path!r} with {order!r}",
+                reason="an index here is of values in their order",
+                fix="write 1 or -1, or the name alone",
+            )
+    paths = tuple(path for path, _ in pairs)
     if not paths or not all(isinstance(path, str) for path in paths):
         raise InvalidRequestError(
             f"index over {fields!r}", reason="fields are dotted names", fix='give "email", or ["city", "age"]'
         )
+    return paths
+
+
+def read_index(
+    fields: WrittenFields, name: str | None, *, unique: bool, sparse: bool, bson_type: str | Sequence[str] | None
+) -> Index:
+    """The index that a caller describes; raises InvalidRequestError. No requests."""
+    paths = read_fields(fields)
     if len(set(paths)) < len(paths):
         raise InvalidRequestError(f"index over {fields!r}", reason="it names a field twice", fix="name each once")
     name = name or "_".join(paths)

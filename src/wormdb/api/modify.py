@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     ArrayFilters = Sequence[Mapping[str, Any]] | None
     Metadata = Mapping[str, Any] | None
     Select = Sequence[str] | Mapping[str, Any]
-    Which = Literal["before", "after"]
+    Which = Literal["before", "after"] | bool
+    """Which document is returned; pymongo's ReturnDocument.AFTER is True."""
 
 __all__ = ["ModifyMethods"]
 
@@ -200,7 +201,7 @@ class ModifyMethods(Generic[T]):
         """
         targets = self._targets(filter, sort)
         edit = _operators(update, targets, array_filters)
-        exchange = _Exchange(return_document, select, upsert=upsert)
+        exchange = _Exchange(_which(return_document), select, upsert=upsert)
         return self._exchanged(targets, edit, exchange, self._access.by(actor, metadata))
 
     @overload
@@ -250,7 +251,7 @@ class ModifyMethods(Generic[T]):
         """As `replace_one`, and the document as it was before, or is after that. Otherwise as `find_one_and_update`."""
         targets = self._targets(filter, sort)
         edit = self._replacement(replacement, targets)
-        exchange = _Exchange(return_document, select, upsert=upsert)
+        exchange = _Exchange(_which(return_document), select, upsert=upsert)
         return self._exchanged(targets, edit, exchange, self._access.by(actor, metadata))
 
     @overload
@@ -349,11 +350,15 @@ def _operators(update: Mapping[str, Any], targets: Targets, array_filters: Array
     return Operators.of(update, targets.filter, array_filters)
 
 
+def _which(given: Which) -> str:
+    return ("after" if given else "before") if isinstance(given, bool) else given
+
+
 @dataclass(frozen=True, slots=True)
 class _Exchange:
     """What is wanted of a document that is found and changed."""
 
-    which: Which
+    which: str
     select: Select | None
     upsert: bool
 

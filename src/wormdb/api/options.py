@@ -41,6 +41,7 @@ __all__ = [
     "check_freshness",
     "check_query",
     "expand_functions",
+    "id_or_filter",
     "page_token",
     "read_filter",
     "refuse_token",
@@ -245,6 +246,14 @@ def check_query(
     )
     page = options.get("page")
     return query if page is None else _after(query, page)
+
+
+def id_or_filter(written: Any) -> Any:
+    """What `find_one` was given, as a filter: an id becomes one. Text with a sign of a condition is a filter."""
+    if isinstance(written, Filter | FunctionCall):
+        return written
+    is_condition = isinstance(written, str) and (not written.strip() or any(sign in written for sign in "=<>~{"))
+    return written if is_condition else {"_id": written}
 
 
 def read_filter(written: WrittenFilter) -> Filter:

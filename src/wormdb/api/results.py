@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wormdb.api.options import CheckedQuery
     from wormdb.api.read import AnyState
     from wormdb.bql.projection import Part, Projection
+    from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.path import Path
     from wormdb.query.execute.answer import Hit
@@ -112,6 +113,12 @@ def _aligned(line: Sequence[str], widths: Sequence[int], is_right: Sequence[bool
     ]
 
 
+def _checked_count(count: object, name: str) -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise InvalidRequestError(f"{name}({count!r:.40})", reason="it must be a whole number, 0 or more")
+    return count
+
+
 T = TypeVar("T")
 
 _SHOWN_AT_ONCE: Final = 1_024
@@ -142,6 +149,41 @@ class Results(Generic[T]):
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
         own, access = self._query.timeout_seconds, self._access
         return limited(access.clock, access.settings, kind, timeout if own is None else own)
+
+    # --- other rows of the same filter ---
+
+    def sort(self, key: WrittenSort, direction: int | str | None = None, /) -> Results[T]:
+        """The same in another order: any that `find` takes, or a field and 1 or -1. No requests.
+
+        Raises InvalidRequestError for an order that cannot be used, and behind a page.
+        """
+        from wormdb.bql.sorting import parse_sort
+
+        if direction is not None:
+            if not isinstance(key, str):
+                raise InvalidRequestError(
+                    f"sort({key!r:.60}, {direction!r:.20})",
+                    reason="a direction belongs to one field",
+                    fix="give a list of pairs alone",
+                )
+            key = [(key, direction)]
+        return self._with("sort", sort=parse_sort(key))
+
+    def skip(self, count: int, /) -> Results[T]:
+        """The same without the first rows. No requests; raises InvalidRequestError for a number below 0."""
+        return self._with("skip", offset=_checked_count(count, "skip"))
+
+    def limit(self, count: int, /) -> Results[T]:
+        """At most this many rows of the same; 0 for all. No requests; raises InvalidRequestError for one below 0."""
+        return self._with("limit", limit=_checked_count(count, "limit") or None)
+
+    def _with(self, name: str, **changed: Any) -> Results[T]:
+        request = self._query.request
+        if request.after is not None and name != "limit":
+            raise InvalidRequestError(
+                f"{name} of a page", reason="a page goes on in the order of the one before", fix="leave out page"
+            )
+        return Results(self._access, replace(self._query, request=replace(request, **changed)))
 
     # --- rows ---
 

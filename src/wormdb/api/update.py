@@ -79,6 +79,18 @@ class UpdateResult:
     """The id of the document that an upsert inserted; None if it inserted none."""
     number: int
     """The log number of the batch; of the state that was looked at, if nothing was written."""
+    acknowledged: bool = True
+    """Always: a write that was not done raises."""
+
+    @property
+    def matched_count(self) -> int:
+        """`matched`, by pymongo's name."""
+        return self.matched
+
+    @property
+    def modified_count(self) -> int:
+        """`modified`, by pymongo's name."""
+        return self.modified
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,13 @@ class DeleteResult:
     """Documents that are gone, or in the trash."""
     number: int
     """The log number of the batch; of the state that was looked at, if nothing was written."""
+    acknowledged: bool = True
+    """Always: a write that was not done raises."""
+
+    @property
+    def deleted_count(self) -> int:
+        """`deleted`, by pymongo's name."""
+        return self.deleted
 
 
 @dataclass(frozen=True, slots=True)

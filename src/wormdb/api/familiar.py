@@ -1,0 +1,72 @@
+"""Calls that users of pymongo know by other names, and what those return."""
+
+# ruff: noqa: A002 - filter is the name that users know
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wormdb.api.calls import commits
+from wormdb.api.find import QueryMethods
+from wormdb.settings import KNOWLEDGE_MS_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wormdb.api.options import WrittenFilter
+
+__all__ = ["FamiliarMethods", "InsertManyResult", "InsertOneResult"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class InsertOneResult:
+    """What an insert did."""
+
+    inserted_id: Any
+    """The id of the document."""
+    acknowledged: bool = True
+    """Always: a write that was not done raises."""
+
+
+class InsertManyResult(list[Any]):
+    """The ids of the documents that were inserted, in their order."""
+
+    __slots__ = ()
+
+    @property
+    def inserted_ids(self) -> list[Any]:
+        """The same."""
+        return self
+
+    @property
+    def acknowledged(self) -> bool:
+        """Always: a write that was not done raises."""
+        return True
+
+
+class FamiliarMethods(QueryMethods[T]):
+    """Queries, and names of pymongo for what has another name here."""
+
+    @commits
+    def insert_one(
+        self,
+        document: T | Mapping[str, Any],
+        *,
+        actor: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> InsertOneResult:
+        """As `insert`, which returns the document: the id alone. The mapping itself is not changed."""
+        (identity,) = self._access.insert_all([document], self._access.by(actor, metadata))
+        return InsertOneResult(identity)
+
+    def count_documents(self, filter: WrittenFilter, *, timeout: float | None = None) -> int:
+        """As `count`, with a filter that must be given: {} for all documents."""
+        return self.count({} if filter is None else filter, timeout=timeout)
+
+    def estimated_document_count(self, *, timeout: float | None = None) -> int:
+        """How many documents there were within the last minute. No requests in a process that knows a state so new."""
+        return self.count(stale_ms=KNOWLEDGE_MS_MAX, timeout=timeout)
