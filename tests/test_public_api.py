@@ -71,6 +71,7 @@ PUBLIC = [
     "TrashedDocument",
     "UnavailableError",
     "UniqueViolationError",
+    "UnknownFieldWarning",
     "UnsupportedFormatError",
     "UnsupportedStoreError",
     "UpdateResult",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wormdb.api.functions import FunctionDefinition
     from wormdb.api.history import HistoryEntry
     from wormdb.api.imports.records import ImportResult, Rejection
+    from wormdb.api.names import UnknownFieldWarning
     from wormdb.api.query import Query
     from wormdb.api.results import Results
     from wormdb.api.schema import ModelPlan, SchemaPlan
@@ -121,6 +122,7 @@ __all__ = [
     "TrashedDocument",
     "UnavailableError",
     "UniqueViolationError",
+    "UnknownFieldWarning",
     "UnsupportedFormatError",
     "UnsupportedStoreError",
     "UpdateResult",
@@ -192,6 +194,7 @@ _LATER = {
     "TrashedDocument": "wormdb.api.trash",
     "UnavailableError": "wormdb.errors",
     "UniqueViolationError": "wormdb.errors",
+    "UnknownFieldWarning": "wormdb.api.names",
     "UnsupportedFormatError": "wormdb.errors",
     "UnsupportedStoreError": "wormdb.errors",
     "UpdateResult": "wormdb.api.update",

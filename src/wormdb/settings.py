@@ -306,8 +306,15 @@ ForwardChoice = Literal["auto", "inline", "background", "manual"]
 SourceChoice = Literal["auto", "files"]
 ForeignCheck = Literal["manifest", "listing"]
 BrokenChoice = Literal["raise", "skip"]
+UnknownFieldChoice = Literal["warn", "raise", "ignore"]
 
-_CHOICES = {"forward": ForwardChoice, "source": SourceChoice, "foreign_check": ForeignCheck, "on_broken": BrokenChoice}
+_CHOICES = {
+    "forward": ForwardChoice,
+    "source": SourceChoice,
+    "foreign_check": ForeignCheck,
+    "on_broken": BrokenChoice,
+    "unknown_fields": UnknownFieldChoice,
+}
 
 DAY_MS = 86_400_000
 
@@ -371,6 +378,9 @@ class Settings:
     on_broken: BrokenChoice = "raise"
     """What happens to a broken file of another program's document: `raise` CorruptionError, or `skip` it and name it in
     a warning."""
+    unknown_fields: UnknownFieldChoice = "warn"
+    """What happens where a filter, a sort or a selection names a field that the model does not declare, and that is
+    nearly one that it does: `warn` by UnknownFieldWarning, `raise` InvalidRequestError, or `ignore` it."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

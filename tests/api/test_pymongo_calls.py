@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mongomock
 import pytest
@@ -13,6 +13,9 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 import wormdb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DOCUMENTS: list[dict[str, Any]] = [
     {"_id": 1, "a": 1, "g": 1, "name": "n1", "tags": ["red"], "sub": {"x": 1}},
@@ -71,13 +74,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def left(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def left(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted((plain(dict(each)) for each in documents), key=lambda each: str(each["_id"]))
 
 
 @pytest.mark.parametrize("call", table(), ids=str)
 def test_a_call_does_what_it_does_in_pymongo(call: Call) -> None:
-    theirs = mongomock.MongoClient().db.c
+    theirs: Any = mongomock.MongoClient().db.c
     theirs.insert_many([dict(each) for each in DOCUMENTS])
     with wormdb.connect("memory://") as database:
         ours = database["c"]

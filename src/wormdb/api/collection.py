@@ -338,8 +338,7 @@ class Collection(FamiliarMethods[T], ModifyMethods[T], BlobMethods[T]):
     ) -> IndexSummary:
         """Make an index over a dotted field, or over several in order; arrays are entered by their elements.
 
-        Fields may be pairs with 1 or -1, as pymongo has them: an index is read both ways. If there is an index of that
-        name that is the same, nothing is written.
+        Fields may be pairs with 1 or -1: an index is read both ways. If the same index is there, nothing is written.
         `name` is made of the fields if none is given. A `sparse` index leaves documents out that have none of the
         fields; for a unique one they are exempt. `bson_type`, such as "string" or "number" and one for each field, is
         what values must be to be written at all, null and missing apart, by MongoDB's or Kronotop's names. Without
@@ -564,14 +563,14 @@ class Collection(FamiliarMethods[T], ModifyMethods[T], BlobMethods[T]):
     ) -> Iterator[Change]:
         """Changes after a log number or a change's `resume`, oldest first; with `follow` for ever.
 
-        `resume_after` is another name of `after`.
         1 GET an entry, and 1 GET a poll. Raises SnapshotTooOldError if the log was trimmed beyond it, and
         InvalidRequestError for a number behind its end, and for a `resume` of a collection that was made anew since.
         """
         from wormdb.api.feed import watch
 
-        begin = after if resume_after is None else resume_after
-        return watch(self._access, begin, follow=follow, poll_seconds=poll_seconds)
+        return watch(
+            self._access, after if resume_after is None else resume_after, follow=follow, poll_seconds=poll_seconds
+        )
 
     @reads
     def resolve(

@@ -19,7 +19,7 @@ from wormdb.bql.tree import EVERYTHING, Compare, Filter, FunctionCall, has_calls
 from wormdb.engine.state.definition import functions_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.query.request import STRATEGIES, QueryRequest, Strategy
+from wormdb.query.request import BY_ID, STRATEGIES, QueryRequest, Strategy
 from wormdb.schema.problems import did_you_mean
 from wormdb.settings import INT_MAX
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.moments import AsOf
+    from wormdb.schema.model import Model
 
 __all__ = [
     "CheckedQuery",
@@ -222,6 +223,8 @@ def check_query(
         tree = expand_functions(access, tree, freshness)
     if is_plain:
         request = QueryRequest(filter=tree, limit=1 if is_single else None, is_raw=is_raw)
+        if access.writer.model is not None:
+            _tell_typos(access, access.writer.model, request)
         return CheckedQuery(request, access.ledger.collection, is_raw=is_raw)
     select, sort, populate = options.get("select"), options.get("sort"), _names(options.get("populate"), what)
     moment = _moment(options.get("as_of"), access)
@@ -244,8 +247,22 @@ def check_query(
         populate=populate,
         is_raw=is_raw,
     )
+    if access.writer.model is not None:
+        _tell_typos(access, access.writer.model, query.request)
     page = options.get("page")
     return query if page is None else _after(query, page)
+
+
+def _tell_typos(access: Access[Any], model: Model, request: QueryRequest) -> None:
+    """As `tell_unknown_fields`; an equality of a declared field, which most queries are, costs nothing more."""
+    tree = request.filter
+    is_known = type(tree) is Compare and len(tree.path) == 1 and tree.path[0] in model.fields
+    if is_known and request.sort is BY_ID and request.projection is None:
+        return
+    if access.settings.unknown_fields != "ignore":
+        from wormdb.api.names import tell_unknown_fields
+
+        tell_unknown_fields(model, request, access.settings.unknown_fields)
 
 
 def id_or_filter(written: Any) -> Any:
