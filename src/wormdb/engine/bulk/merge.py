@@ -103,7 +103,9 @@ class Joiner:
         written: list[BlockEntry] = []
         names = [*RESERVED[:-1], *(path for path, _ in types[1:]), _DOC]
         for table in _portions(self._rounds(sources, names), self.blocks.bytes_target):
+            give_back_memory()  # of the last round, before there is a block beside its rows
             written.append(self.blocks.put(_block(table, types, [spec.path for spec in self.blocks.columns])))
+            del table  # or its rows would stay while those of the next block are gathered
             give_back_memory()
         return written
 
@@ -116,6 +118,7 @@ class Joiner:
         while cursors := [cursor for cursor in cursors if cursor.fill()]:
             bound = min((end for cursor in cursors if (end := cursor.end()) is not None), default=None)
             yield self._distinct(_together([cursor.cut(bound) for cursor in cursors]))
+            give_back_memory()  # pages that were unpacked for the round lie between rows that stay
 
     def _batches(
         self, blocks: Sequence[BlockEntry], names: Sequence[str], rows: int, *, whole: bool
@@ -236,11 +239,12 @@ def _portions(tables: Iterator[pa.Table], target: int) -> Iterator[pa.Table]:
         *full, (start, stop) = cuts(whole.column(_DOC), target)
         for first, last in full:
             yield whole.slice(first, last - first)
-        rest = whole.slice(start, stop - start)
-        held, size = [rest], _weight(rest)
+        held = [whole.slice(start, stop - start)]
+        del whole  # the rows that were yielded
+        size = _weight(held[0])
         if size >= target:
-            yield rest
-            held, size = [], 0
+            yield held.pop()
+            size = 0
     if held:
         yield _together(held)
 
