@@ -13,8 +13,7 @@ from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.store import Store, check_key
-from wormdb.storage.wrapped import Lifetime
+from wormdb.storage.store import Lifetime, Store, check_key
 from wormdb.system.deadline import Deadline, within
 from wormdb.system.types import LogNumber
 

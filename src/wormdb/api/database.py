@@ -13,11 +13,10 @@ from wormdb.api.connection import Ledgers, check_options, find_collections, fold
 from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.settings import Settings
-from wormdb.storage.bounds import BoundedStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
-from wormdb.storage.store import Store
+from wormdb.storage.store import BoundedStore, Store
 from wormdb.system.clock import SystemChance, SystemClock
 
 if TYPE_CHECKING:

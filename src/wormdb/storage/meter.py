@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from wormdb.errors import ClosedError, InvalidRequestError, OutcomeUnknownError, UnavailableError
 from wormdb.settings import DELETE_MANY_KEYS, UPLOAD_PART_BYTES
-from wormdb.storage.store import OCTETS, Store, coalesce
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, Store, WrappedStore, coalesce
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from wormdb.maintenance.gc.report import GcReport, Tally, Victim
 from wormdb.maintenance.gc.retired import NameSet, read_retired
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions, forget_conditions
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.system.types import StoreTime, WriteId
 from wormdb.testing.fault_store import FaultStore

@@ -27,8 +27,7 @@ from wormdb.maintenance.audit.mend import DocumentRepair, PastRepair, objects_of
 from wormdb.maintenance.audit.report import Finding, Loss, Repair
 from wormdb.maintenance.audit.verify import examine
 from wormdb.settings import LOG_RETENTION_MS_MIN
-from wormdb.storage.store import OCTETS, IfAbsent, IfMatch, Precondition, Probe, PutResult, Store
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, IfAbsent, IfMatch, Precondition, Probe, PutResult, Store, WrappedStore
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:

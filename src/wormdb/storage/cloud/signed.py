@@ -22,7 +22,6 @@ import obstore
 
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
 from wormdb.settings import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
-from wormdb.storage.bounds import oversized
 from wormdb.storage.cloud.answer import Answer, whole_number
 from wormdb.storage.cloud.clients import caught
 from wormdb.storage.cloud.encryption import AccessKey, sign_headers
@@ -38,7 +37,17 @@ from wormdb.storage.cloud.verdict import (
     write_error,
 )
 from wormdb.storage.cloud.wire import Exchange, NoAnswer, NotSent, TooLong, Wire, extended
-from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, Probe, PutResult, StoredObject
+from wormdb.storage.store import (
+    Always,
+    IfAbsent,
+    IfMatch,
+    ObjectInfo,
+    Precondition,
+    Probe,
+    PutResult,
+    StoredObject,
+    oversized,
+)
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime, Version
 
