@@ -26,8 +26,7 @@ from wormdb.format.values import normalize
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from wormdb.api.author import Author
-    from wormdb.api.calls import CallKind
+    from wormdb.api.calls import Author, CallKind
     from wormdb.api.write import EncodedDocument, PreparedOperation, Writer
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.engine.commit.operations import Guard, Operation

@@ -23,7 +23,7 @@ from wormdb.system.types import LogNumber, Misc
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.engine.ledger import Ledger, Runtime
     from wormdb.engine.state.view import View
     from wormdb.files.adopt.adopt import Adoption

@@ -23,7 +23,7 @@ from wormdb.schema.model import StorageDefinition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View

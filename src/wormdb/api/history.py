@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.engine.state.view import View
     from wormdb.format.past import Version
 

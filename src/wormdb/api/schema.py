@@ -34,7 +34,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.api.files import FilesPlacement
     from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.migrate import Migrate

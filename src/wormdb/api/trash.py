@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.api.access import Access
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.engine.state.view import View
     from wormdb.schema.model import Model
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.api.imports.conflicts import Fate, KeyClash, Losers, Suspect
     from wormdb.api.imports.intake import New
     from wormdb.api.imports.rows import Rows, RowSpool

@@ -9,17 +9,20 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.blocks.cache import DecodedColumn, Label, decoded_of, portion_of
 from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES, rows_shown
 from wormdb.engine.blocks.portion import (
     DOCUMENT,
     VERSION_TYPES,
+    DecodedColumn,
     Portion,
+    decoded_of,
     elsewhere_rows,
     encode_documents,
     join_portions,
+    portion_of,
     texts_of,
 )
+from wormdb.engine.blocks.shelf import Label
 from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.blockread import assemble_block, parts_for, read_arrow, read_page_rows
 from wormdb.format.columns import KIND_PREFIX, decode_column

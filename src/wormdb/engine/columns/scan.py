@@ -16,9 +16,19 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wormdb.engine.blocks.cache import DecodedColumn, Label, State, decoded_of, portion_of
-from wormdb.engine.blocks.portion import CODE_BYTES, DOCUMENT, VERSION, ColumnCodes, Portion, join_portions
+from wormdb.engine.blocks.portion import (
+    CODE_BYTES,
+    DOCUMENT,
+    VERSION,
+    ColumnCodes,
+    DecodedColumn,
+    Portion,
+    decoded_of,
+    join_portions,
+    portion_of,
+)
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.blocks.shelf import Label, State
 from wormdb.engine.columns.fetch import ColumnRequest, fetch_columns, is_kept, may_be_kept
 from wormdb.engine.columns.merge import KeyColumn, marked, merge_parts
 from wormdb.engine.columns.sources import BlockPlan, RunSource, Tail, encode_rows, portion_of_rows

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-from wormdb.engine.blocks.cache import Label
 from wormdb.engine.blocks.memory import give_back_memory
 from wormdb.engine.blocks.portion import (
     DOCUMENT,
@@ -20,6 +19,7 @@ from wormdb.engine.blocks.portion import (
     texts_of,
     version_cells,
 )
+from wormdb.engine.blocks.shelf import Label
 from wormdb.engine.columns.fetch import fetch_columns, fetch_groups, is_heavy, is_kept
 from wormdb.engine.columns.merge import ColumnPart, KeyColumn
 from wormdb.format import json
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.blocks.cache import State
-    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.blocks.shelf import Shelf, State
     from wormdb.engine.columns.fetch import BlockRows, ColumnRequest, GroupRead
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.entries import Range
