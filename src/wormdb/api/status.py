@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from wormdb.engine.blocks.listing import runs_of
-from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.runs import Runs, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.indexes import PRIMARY
 from wormdb.engine.tree.statistics import decode_statistics

@@ -14,8 +14,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NoReturn
 
 from wormdb.engine.blocks.fetch import rows_between
-from wormdb.engine.blocks.listing import runs_of
-from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.runs import Runs, runs_of
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.merge import Merger, MergeResult
 from wormdb.engine.bulk.report import unpack_hashes
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.blocks.runs import Run
     from wormdb.engine.bulk.report import BulkTarget, Digests, DocumentMaker, JobLedger, TaskReport
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import StoredVersion, View

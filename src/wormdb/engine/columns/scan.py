@@ -30,8 +30,16 @@ from wormdb.engine.blocks.portion import (
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.blocks.shelf import Label, State
 from wormdb.engine.columns.fetch import ColumnRequest, fetch_columns, is_kept, may_be_kept
-from wormdb.engine.columns.merge import KeyColumn, marked, merge_parts
-from wormdb.engine.columns.sources import BlockPlan, RunSource, Tail, encode_rows, portion_of_rows
+from wormdb.engine.columns.sources import (
+    BlockPlan,
+    KeyColumn,
+    RunSource,
+    Tail,
+    encode_rows,
+    marked,
+    merge_parts,
+    portion_of_rows,
+)
 from wormdb.engine.state.view import EmptyBase
 from wormdb.engine.tree.entries import Range
 from wormdb.format import json
@@ -45,10 +53,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.blocks.runs import Run
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.columns.merge import ColumnPart
-    from wormdb.engine.columns.sources import RowSource
+    from wormdb.engine.columns.sources import ColumnPart, RowSource
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.format.blocklist import BlockPageRef, ColumnStats

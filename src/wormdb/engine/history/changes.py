@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from wormdb.engine.blocks.grow import Growth
-from wormdb.engine.blocks.listing import is_run, runs_of
-from wormdb.engine.blocks.runs import Runs, held_of
+from wormdb.engine.blocks.runs import Runs, held_of, is_run, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.projection import ProjectionResult
 from wormdb.engine.state.view import id_key

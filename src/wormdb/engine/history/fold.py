@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.engine.blocks.grow import Growth
-from wormdb.engine.blocks.listing import runs_of
-from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.runs import Runs, runs_of
 from wormdb.engine.blocks.tiers import tier_of
 from wormdb.engine.history.changes import loads_of_root, member_of, stored_version, with_operations
 from wormdb.engine.history.read import History
@@ -32,7 +31,7 @@ from wormdb.settings import FOLD_BYTES, LOADS_KEPT, ROOT_BYTES_FULL
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.blocks.runs import Run
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.history.changes import AttachedDocuments
     from wormdb.engine.log.objects import ObjectWriter

@@ -38,7 +38,7 @@ from wormdb.format.past import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.engine.blocks.listing import Part
+    from wormdb.engine.blocks.runs import Part
     from wormdb.engine.history.changes import AttachedDocuments
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import View

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from wormdb.engine.blocks.listing import is_run, runs_of
+from wormdb.engine.blocks.runs import is_run, runs_of
 from wormdb.engine.history.changes import member_of
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, UnsupportedFormatError
@@ -34,7 +34,7 @@ from wormdb.maintenance.audit.block_check import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.blocks.runs import Run
     from wormdb.format.past import Operation
     from wormdb.format.root import JobOutcome, Root
     from wormdb.maintenance.audit.block_check import Content

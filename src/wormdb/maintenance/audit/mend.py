@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.blocks.listing import Run, list_run
-from wormdb.engine.blocks.runs import Runs, data_runs
+from wormdb.engine.blocks.runs import Run, Runs, data_runs, list_run
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.history.changes import member_of, past_of

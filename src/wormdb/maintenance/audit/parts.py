@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wormdb.engine.blocks.fetch import rows_between
-from wormdb.engine.blocks.listing import overlaps
+from wormdb.engine.blocks.runs import overlaps
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
@@ -27,7 +27,7 @@ from wormdb.maintenance.audit.report import AuditReport
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.blocks.runs import Run
     from wormdb.format.block import Row
     from wormdb.format.root import Root
     from wormdb.maintenance.audit.lists import Where

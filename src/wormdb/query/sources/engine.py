@@ -34,8 +34,8 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from wormdb.engine.blocks.listing import Part
     from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.blocks.runs import Part
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.index.shelf import IndexShelf, KeptWay

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructField, StructType
 
-    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.blocks.runs import Run
     from wormdb.engine.state.view import View
     from wormdb.schema.model import Field, Model
 
