@@ -10,19 +10,16 @@ The author says who makes a change, and why. It is kept with every change, in th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.settings import ACTOR_BYTES_MAX, METADATA_BYTES_MAX
+from wormdb.settings import ACTOR_BYTES_MAX, METADATA_BYTES_MAX, Settings
 from wormdb.system.deadline import Deadline, begin, end, within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from wormdb.settings import Settings
     from wormdb.system.clock import Clock
 
 __all__ = ["Author", "CallKind", "commits", "limited", "reads", "works"]

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.arrow import TableReader, default_columns
-from wormdb.api.options import read_filter
+from wormdb.api.options import WrittenFilter, read_filter
 from wormdb.bql.accumulators import Extreme
 from wormdb.bql.tree import MatchAll
 from wormdb.engine.forward.analysis import changes_through, publish_statistics
@@ -34,14 +34,12 @@ from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
 from wormdb.jobs.compact import site_of
 from wormdb.jobs.scan import JobScan, cells_along, field_names
-from wormdb.jobs.work import Output
+from wormdb.jobs.work import Output, ProgressListener, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.api.options import WrittenFilter
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner
 
 __all__ = [
     "Analysis",

@@ -13,31 +13,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.api.imports.conflicts import KeyClash, Suspect
+from wormdb.api.imports.conflicts import KeyClash, Losers, Suspect
 from wormdb.api.imports.intake import RejectedRecord, Rejection, makes_ids
 from wormdb.api.imports.load import ConflictFoundError, ImportLoader, LoadRules
-from wormdb.api.imports.rows import some_rows
-from wormdb.api.imports.run import ImportRules, Loads, run_import
+from wormdb.api.imports.rows import Rows, some_rows
+from wormdb.api.imports.run import ImportResult, ImportRules, Loads, Pieces, run_import
 from wormdb.api.imports.stream import Stream
 from wormdb.errors import LimitExceededError
-from wormdb.jobs.parts import Piece
+from wormdb.jobs.parts import FileForm, Piece
 from wormdb.jobs.records import Reading, count_records, read_files, rows_of
 from wormdb.jobs.sources import pieces_of
-from wormdb.jobs.work import Item, Output
+from wormdb.jobs.work import Item, Output, ProgressListener, Runner, Work
 from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.imports.conflicts import Losers
-    from wormdb.api.imports.rows import Rows
-    from wormdb.api.imports.run import ImportResult, Pieces
     from wormdb.api.records import Record
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.jobs.parts import FileForm
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner, Work
 
 __all__ = [
     "FilePieces",

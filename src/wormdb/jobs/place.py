@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.api.database import connect
+from wormdb.api.database import Database, connect
 from wormdb.api.schema import PublishedSchema
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.problems import did_you_mean
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.collection import Collection
-    from wormdb.api.database import Database
     from wormdb.api.document import Document
 
 __all__ = ["PLACE_OPTIONS", "WORKER_SETTINGS", "Where", "absolute"]

@@ -8,32 +8,28 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
 
 from wormdb.api.imports.rows import Rows, some_rows
-from wormdb.api.records import Record, RowCut, cut_rows, plain_cells, read_columns, read_records
+from wormdb.api.records import Form, Record, RowCut, cut_rows, plain_cells, read_columns, read_records
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.segment import decode_segment
-from wormdb.jobs.parts import GZIP
+from wormdb.jobs.parts import GZIP, FilePart, Piece
 from wormdb.jobs.target import store_at
-from wormdb.jobs.work import Course, Item, Output
+from wormdb.jobs.work import Course, Item, Output, ProgressListener
 from wormdb.settings import MIB, RECORD_BYTES_MAX
 from wormdb.storage.store import ByteRange
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import BinaryIO
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from wormdb.api.records import Form
-    from wormdb.jobs.parts import FilePart, Piece
-    from wormdb.jobs.work import ProgressListener
     from wormdb.schema.model import Model
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.api.options import read_filter
 from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key
-from wormdb.query.columns.match import compile_columns
+from wormdb.query.columns.match import ColumnFilter, compile_columns
 from wormdb.query.physical.terms import Conjunction, bounds_of, intersect_keys
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.columns.match import ColumnFilter
 
 __all__ = ["NAN_KEY", "Narrowing", "RowFilter", "overlap"]
 

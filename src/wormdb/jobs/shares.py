@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.columns.scan import is_excluded
-from wormdb.engine.state.view import id_key
+from wormdb.engine.state.view import View, id_key
 from wormdb.engine.tree.entries import ALL_ENTRIES, Range
-from wormdb.jobs.row_filter import NAN_KEY
+from wormdb.jobs.row_filter import NAN_KEY, Narrowing
 from wormdb.settings import KIB, MIB
 
 if TYPE_CHECKING:
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.sidecar import PageMap
-    from wormdb.jobs.row_filter import Narrowing
     from wormdb.jobs.state import PinnedState
 
 __all__ = ["Share", "all_ranges", "shares"]

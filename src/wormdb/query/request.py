@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from wormdb.bql.sorting import SortSpec
-from wormdb.bql.tree import EVERYTHING
+from wormdb.bql.tree import EVERYTHING, Filter
 
 if TYPE_CHECKING:
     from wormdb.bql.projection import Projection
-    from wormdb.bql.tree import Filter
 
 __all__ = ["BY_ID", "STRATEGIES", "QueryRequest", "Strategy"]
 

@@ -10,18 +10,16 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
-from wormdb.bql.tree import And, Compare, Exists, In, MatchAll, MatchNone, Not, Or, StartsWith
+from wormdb.bql.tree import And, Compare, Exists, Filter, In, MatchAll, MatchNone, Not, Or, StartsWith
 from wormdb.engine.tree.entries import Range
 from wormdb.engine.tree.statistics import IndexStatistics
-from wormdb.format.field_statistics import BOUND_BYTES_MAX, digest_of
+from wormdb.format.field_statistics import BOUND_BYTES_MAX, FieldStatistics, digest_of
 from wormdb.format.key import encode_key, prefix_end
 from wormdb.query.physical.terms import NULL_KEY, find_keys, intersect_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.bql.tree import Filter
-    from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.path import Path
     from wormdb.query.sources.source import Facts
 

@@ -32,13 +32,12 @@ from wormdb.storage.store import (
     check_write,
     oversized,
 )
-from wormdb.system.clock import SystemClock
+from wormdb.system.clock import Clock, SystemClock
 from wormdb.system.types import StoreTime, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.system.clock import Clock
 
 __all__ = ["MemoryStore", "drop_memory"]
 

@@ -28,17 +28,15 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 from wormdb.errors import ClosedError, CorruptionError, InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.settings import KEY_BYTES_MAX, OBJECT_BYTES_MAX, RANGE_GAP_BYTES_MAX, SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from types import TracebackType
-    from typing import Self
 
     from wormdb.storage.pool import Pool
     from wormdb.system.types import StoreTime, Version

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from wormdb.api.imports.rows import pack_record, unpack_record
+from wormdb.api.imports.rows import Rows, pack_record, unpack_record
 from wormdb.api.records import Record
 from wormdb.engine.bulk.rows import ID_COLUMNS, RowReader
-from wormdb.engine.commit.operations import Insert, InsertNext
+from wormdb.engine.commit.operations import Insert, InsertNext, Operation
 from wormdb.engine.state.view import sequence_of
 from wormdb.errors import InvalidRequestError, Problem, WormError
 from wormdb.format import json
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.api.imports.rows import Rows
     from wormdb.api.write import Writer
-    from wormdb.engine.commit.operations import Operation
     from wormdb.schema.model import IdStrategy, Model
 
 __all__ = ["MADE", "Intake", "Kind", "New", "RejectedRecord", "Rejection", "makes_ids", "with_id_column"]

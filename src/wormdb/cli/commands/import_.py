@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 import msgspec
 
-from wormdb.api.database import connect
-from wormdb.api.imports.intake import RejectedRecord
-from wormdb.api.imports.records import CONFLICT_RULES
+from wormdb.api.database import Database, connect
+from wormdb.api.imports.intake import RejectedRecord, Rejection
+from wormdb.api.imports.records import CONFLICT_RULES, ImportResult
 from wormdb.cli.input.document import ACTOR
 from wormdb.cli.input.engine import pipeline_at, with_engine
 from wormdb.cli.input.place import AS_JSON, URL, complete_models, find_collection
@@ -25,11 +25,7 @@ from wormdb.schema.load import load_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import BinaryIO
 
-    from wormdb.api.database import Database
-    from wormdb.api.imports.intake import Rejection
-    from wormdb.api.imports.records import ImportResult
     from wormdb.jobs.import_ import FileRecords
     from wormdb.jobs.infer import InferredModel
     from wormdb.jobs.pipeline import Pipeline

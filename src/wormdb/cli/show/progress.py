@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from wormdb.cli.show.terminal import write_own
 from wormdb.cli.show.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import TypeVar
 
     T = TypeVar("T")
 

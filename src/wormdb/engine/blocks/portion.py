@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.arrays import array_of, scalar_of
-from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, ColumnSpec, decode_column, encode_column
+from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, ColumnSpec, EncodedColumn, decode_column, encode_column
 from wormdb.format.path import TRAVERSED
 from wormdb.format.project import project
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.format.columns import EncodedColumn
 
 __all__ = [
     "CODE_BYTES",

@@ -30,7 +30,7 @@ import msgspec
 
 from wormdb.engine.blocks.fetch import rows_between, rows_by_key
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.log.objects import NewObject
+from wormdb.engine.log.objects import NewObject, ObjectWriter
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.engine.state.view import StoredVersion
 from wormdb.format import json
@@ -41,7 +41,6 @@ from wormdb.settings import LIST_INLINE_BYTES_MAX, LIST_PAGE_BLOCKS, LIST_PAGE_B
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.paths import EnginePaths
     from wormdb.engine.log.root import Place
     from wormdb.format.membership import MembershipFilter

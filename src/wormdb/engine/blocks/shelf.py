@@ -17,26 +17,21 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from wormdb.engine.state.upgrade import NO_UPGRADES
+from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
 from wormdb.engine.tree.nodes import fetch_object, gone_is_old
-from wormdb.format.blocklist import decode_block_page
-from wormdb.format.blockread import open_block
+from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats, decode_block_page
+from wormdb.format.blockread import Block, open_block
 from wormdb.format.frame import corrupt
-from wormdb.format.sidecar import decode_filter, decode_page_map
+from wormdb.format.sidecar import PageMap, decode_filter, decode_page_map
 from wormdb.settings import KIB, SHELF_BYTES_MAX
-from wormdb.storage.store import ByteRange, KeepingStore
+from wormdb.storage.store import ByteRange, KeepingStore, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wormdb.engine.state.upgrade import Upgrades
     from wormdb.format.block import Row
-    from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats
-    from wormdb.format.blockread import Block
     from wormdb.format.membership import MembershipFilter
-    from wormdb.format.sidecar import PageMap
     from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Store
 
 
 __all__ = ["NEVER_CHANGES", "ROW_KIND", "BoundedCache", "ColumnCache", "Label", "Shelf", "State"]

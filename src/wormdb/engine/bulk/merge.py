@@ -15,9 +15,9 @@ from wormdb.engine.blocks.write import ROW_BYTES, BlockWriter
 from wormdb.engine.bulk.columns import text_bytes
 from wormdb.engine.bulk.portion import cuts, joined, keys_of_texts
 from wormdb.errors import AlreadyExistsError
-from wormdb.format.block import RESERVED, Row, write_new_block
-from wormdb.format.blockread import assemble_block, parts_for, read_batches
-from wormdb.format.columns import KIND_PREFIX, arrow_type, column_of
+from wormdb.format.block import RESERVED, EncodedBlock, Row, write_new_block
+from wormdb.format.blockread import Block, assemble_block, parts_for, read_batches
+from wormdb.format.columns import KIND_PREFIX, EncodedColumn, arrow_type, column_of
 from wormdb.format.frequent import frequent_columns_of_texts
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.membership import key_hashes
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.format.block import EncodedBlock
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.blockread import Block
-    from wormdb.format.columns import EncodedColumn
     from wormdb.format.sidecar import CheckedRange, PageMap
 
 __all__ = ["Joiner", "MergeResult", "Merger", "can_join", "twice"]

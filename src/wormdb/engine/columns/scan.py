@@ -27,8 +27,8 @@ from wormdb.engine.blocks.portion import (
     join_portions,
     portion_of,
 )
-from wormdb.engine.blocks.runs import AttachedBase, RunBase
-from wormdb.engine.blocks.shelf import Label, State
+from wormdb.engine.blocks.runs import AttachedBase, Run, RunBase
+from wormdb.engine.blocks.shelf import Label, Shelf, State
 from wormdb.engine.columns.fetch import ColumnRequest, fetch_columns, is_kept, may_be_kept
 from wormdb.engine.columns.sources import (
     BlockPlan,
@@ -40,10 +40,10 @@ from wormdb.engine.columns.sources import (
     merge_parts,
     portion_of_rows,
 )
-from wormdb.engine.state.view import EmptyBase
+from wormdb.engine.state.view import Base, EmptyBase, StoredVersion, View
 from wormdb.engine.tree.entries import Range
 from wormdb.format import json
-from wormdb.format.blocklist import BlockEntry
+from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, ObjectId
@@ -53,12 +53,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.blocks.runs import Run
-    from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.columns.sources import ColumnPart, RowSource
     from wormdb.engine.state.upgrade import Upgrades
-    from wormdb.engine.state.view import Base, StoredVersion, View
-    from wormdb.format.blocklist import BlockPageRef, ColumnStats
 
 __all__ = ["LooseScan", "ScanPiece", "is_excluded", "portions_of", "scan_columns"]
 

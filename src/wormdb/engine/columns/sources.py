@@ -24,7 +24,7 @@ from wormdb.engine.blocks.portion import (
     texts_of,
     version_cells,
 )
-from wormdb.engine.blocks.shelf import Label
+from wormdb.engine.blocks.shelf import Label, Shelf, State
 from wormdb.engine.columns.fetch import fetch_columns, fetch_groups, is_heavy, is_kept
 from wormdb.format import json
 from wormdb.format.arrays import array_of, scalar_of
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.blocks.shelf import Shelf, State
     from wormdb.engine.columns.fetch import BlockRows, ColumnRequest, GroupRead
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.entries import Range

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import itemgetter
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Self
 
 import msgspec
 
@@ -24,11 +24,11 @@ from wormdb.engine.blocks.runs import RunBase, Runs, held_of, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.index.edit import CHUNK_ENTRIES_MAX, TreeEdit, ValueColumns, chunks, sliced
 from wormdb.engine.index.shelf import IndexShelf, following_membership, following_statistics, is_whole, tree_of
-from wormdb.engine.state.projection import Net, ProjectionResult
+from wormdb.engine.state.projection import Net, ProjectionResult, ProjectionStep
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
-from wormdb.format.blockread import assemble_block, parts_for, read_columns
+from wormdb.format.blockread import Block, assemble_block, parts_for, read_columns
 from wormdb.format.columns import ELSEWHERE
 from wormdb.format.key import encode_keys
 from wormdb.format.root import IndexRoot
@@ -39,14 +39,11 @@ if TYPE_CHECKING:
 
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.indexes import IndexStates, IndexStatus
-    from wormdb.engine.state.projection import ProjectionStep
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.blockread import Block
 
     Slice = ValueColumns | Sequence[Net]
     from types import TracebackType
-    from typing import Self
 
     from wormdb.engine.tree.entries import Change
 

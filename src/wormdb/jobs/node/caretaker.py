@@ -14,7 +14,7 @@ from wormdb.engine.log.root import Register
 from wormdb.engine.state.definition import Definition
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import milliseconds
-from wormdb.jobs.node.pace import LEAF_ENTRIES
+from wormdb.jobs.node.pace import LEAF_ENTRIES, StoreClock
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
-    from wormdb.jobs.node.pace import StoreClock
     from wormdb.settings import Settings
 
 __all__ = ["Caretaker", "ForwardResult", "UpkeepResult"]

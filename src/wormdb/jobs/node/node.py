@@ -13,18 +13,16 @@ from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, WormE
 from wormdb.jobs.node.caretaker import Caretaker
 from wormdb.jobs.node.claim import Claim, Claimant
 from wormdb.jobs.node.pace import Pace, StoreClock
-from wormdb.jobs.node.rounds import Rounds, turn_of, window_of
+from wormdb.jobs.node.rounds import Round, Rounds, turn_of, window_of
 from wormdb.settings import NODE_INTERVALS_LIVE, NODE_STOP_SECONDS, STORE_SILENCE_SECONDS
 from wormdb.storage.conditions import ensure_conditions
-from wormdb.system.clock import SystemChance, SystemClock
+from wormdb.system.clock import Chance, Clock, SystemChance, SystemClock
 from wormdb.system.deadline import Deadline, within
 
 if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.format.heartbeat import NodeState
-    from wormdb.jobs.node.rounds import Round
     from wormdb.jobs.node.watchlist import Watchlist
-    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Node"]
 

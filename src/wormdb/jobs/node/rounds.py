@@ -11,14 +11,13 @@ from zlib import crc32
 
 from wormdb.api.schema import PublishedSchema
 from wormdb.errors import ClosedError, WormError
-from wormdb.jobs.node.watchlist import Watchlist
+from wormdb.jobs.node.watchlist import WatchedCollection, Watchlist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.jobs.node.caretaker import Caretaker
     from wormdb.jobs.node.pace import Pace
-    from wormdb.jobs.node.watchlist import WatchedCollection
     from wormdb.system.clock import Clock
 
 __all__ = ["Round", "Rounds", "Turns", "turn_of", "until_next_window", "window_of"]

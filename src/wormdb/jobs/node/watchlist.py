@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.format.heartbeat import CollectionActivity
-from wormdb.jobs.node.pace import CollectionLoad
+from wormdb.jobs.node.pace import CollectionLoad, Pace
 from wormdb.settings import HEARTBEAT_BYTES_MAX, HEARTBEAT_COLLECTIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wormdb.jobs.node.caretaker import ForwardResult, UpkeepResult
-    from wormdb.jobs.node.pace import Pace
 
 __all__ = ["WatchedCollection", "Watchlist"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from wormdb.bql.regex import rewrite_regex
 from wormdb.bql.tree import Compare, Contains, EndsWith, Exists, In, Mod, RegexMatch, StartsWith, Type
-from wormdb.engine.blocks.portion import ELSEWHERE_CODE
+from wormdb.engine.blocks.portion import ELSEWHERE_CODE, CodedColumn, Portion
 from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.bson_types import check_type
 from wormdb.format.columns import decode_column
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.tree import Comparison, Filter
-    from wormdb.engine.blocks.portion import CodedColumn, Portion
 
     _OfText = StartsWith | EndsWith | Contains | RegexMatch
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import encode
 from wormdb.format.kinds import MISSING
-from wormdb.query.columns.cells import cells_of, decode_cells, element_kind, join_chunks
+from wormdb.query.columns.cells import Cells, cells_of, decode_cells, element_kind, join_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.path import Path
-    from wormdb.query.columns.cells import Cells
 
 __all__ = ["GroupFunctions", "GroupResults", "GroupedRows", "NumberedCells", "group_rows"]
 

@@ -28,7 +28,7 @@ from wormdb.bql.tree import (
 )
 from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import decode_document
-from wormdb.format.kinds import MISSING, Regex
+from wormdb.format.kinds import MISSING, Document, Regex
 from wormdb.format.path import TRAVERSED
 from wormdb.format.wrappers import regex_options
 from wormdb.query.columns.cells import (
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.format.kinds import Document
     from wormdb.query.columns.cells import Outcome
 
 __all__ = [

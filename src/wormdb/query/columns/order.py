@@ -16,14 +16,13 @@ from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
-from wormdb.query.columns.cells import cells_of, rows_of_mask
+from wormdb.query.columns.cells import Cells, cells_of, rows_of_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
-    from wormdb.query.columns.cells import Cells
 
 __all__ = ["TopRows", "order_keys", "sort_paths"]
 

@@ -10,7 +10,7 @@ rows; `Union`, `Intersection` and indexes of arrays hold the keys of their ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -21,24 +21,19 @@ import pyarrow as pa
 from wormdb.bql.match import compile_filter
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION, Portion
 from wormdb.engine.state.view import id_key
-from wormdb.engine.tree.entries import Range
+from wormdb.engine.tree.entries import Entry, Range
 from wormdb.errors import LimitExceededError, UnavailableError
 from wormdb.query.columns.match import compile_columns
 from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.order import Ordering, is_by_id, order_keys
-from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch
 from wormdb.query.physical.question import filter_paths
-from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, Order, Part, Residual, Scan, Union
+from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, Node, Order, Part, Residual, Scan, Union
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
-
-    from wormdb.engine.tree.entries import Entry
     from wormdb.format.kinds import Document
     from wormdb.query.execute.measure import Watch
-    from wormdb.query.execute.rows import ReadBatch, RowBatch
-    from wormdb.query.plan import Node
     from wormdb.query.request import QueryRequest
     from wormdb.query.sources.source import Entries, Facts, IndexFacts, QuerySource
     from wormdb.system.clock import Clock

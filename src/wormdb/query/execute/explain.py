@@ -31,18 +31,16 @@ from wormdb.query.plan import (
     Scan,
     Union,
 )
-from wormdb.query.planner.cost import estimate
+from wormdb.query.planner.cost import Estimate, estimate
 from wormdb.query.selectivity import Selectivity
-from wormdb.query.sources.source import NOTHING_KEPT
+from wormdb.query.sources.source import NOTHING_KEPT, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from wormdb.query.execute.measure import Measurement
     from wormdb.query.plan import Node, QueryPlan, RejectedPlan
-    from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Strategy
-    from wormdb.query.sources.source import Facts
 
 __all__ = ["Explanation", "PlanStep", "expect", "explain_plan", "render"]
 

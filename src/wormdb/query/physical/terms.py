@@ -25,14 +25,13 @@ from wormdb.engine.tree.definition import lookup_keys
 from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key, prefix_end
 from wormdb.format.kinds import MISSING, Kind, Regex, kind_of
-from wormdb.format.path import is_position
+from wormdb.format.path import Path, is_position
 from wormdb.format.wrappers import regex_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.bql.tree import Comparison, Filter
-    from wormdb.format.path import Path
 
 __all__ = [
     "NOWHERE",

@@ -9,25 +9,25 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.blocks.runs import AttachedBase, Part, RunBase
 from wormdb.engine.columns.fetch import ColumnRequest, is_kept
 from wormdb.engine.columns.scan import scan_columns
-from wormdb.engine.index.read import advance_reader
-from wormdb.engine.index.shelf import is_whole
+from wormdb.engine.index.read import IndexReader, advance_reader
+from wormdb.engine.index.shelf import IndexShelf, KeptWay, is_whole
 from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
-from wormdb.engine.state.view import id_key
-from wormdb.engine.tree.definition import array_fields, encode_index
+from wormdb.engine.state.view import Base, Overlay, StoredVersion, View, id_key
+from wormdb.engine.tree.definition import Index, array_fields, encode_index
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.format import json
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.field_statistics import FieldStatistics, decode_field_statistics
 from wormdb.format.frequent import frequent_columns
-from wormdb.format.kinds import MISSING
+from wormdb.format.kinds import MISSING, Document
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.query.plan import ALL_IDS
-from wormdb.query.sources.source import Facts, IndexFacts
+from wormdb.query.sources.source import Entries, Facts, IndexFacts
 from wormdb.settings import SAMPLE_ROWS
 from wormdb.system.types import LogNumber
 
@@ -35,18 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.blocks.runs import Part
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.index.read import IndexReader
-    from wormdb.engine.index.shelf import IndexShelf, KeptWay
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.definition import Definition
-    from wormdb.engine.state.view import Base, Overlay, StoredVersion, View
-    from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Range
-    from wormdb.format.kinds import Document
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.query.sources.source import Entries
     from wormdb.schema.model import Model
 
 __all__ = ["EngineResidency", "EngineSource", "RootKnowledge", "knowledge_of"]

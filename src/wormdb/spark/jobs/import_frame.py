@@ -10,12 +10,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from wormdb import errors
-from wormdb.api.imports.conflicts import Suspect
-from wormdb.api.imports.load import ImportLoader
+from wormdb.api.imports.conflicts import Losers, Suspect
+from wormdb.api.imports.load import ImportLoader, LoadRules
 from wormdb.api.imports.rows import Rows
 from wormdb.errors import NotFoundError, WormError
-from wormdb.jobs.import_ import ImportRules, LoadedPiece, gathered, import_pieces, load_piece
-from wormdb.jobs.infer import infer_rows
+from wormdb.jobs.import_ import ImportReport, ImportRules, LoadedPiece, gathered, import_pieces, load_piece
+from wormdb.jobs.infer import InferredModel, infer_rows
 from wormdb.jobs.place import Where
 from wormdb.jobs.work import Output, Result, attempt
 from wormdb.spark.register import store_variables
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
 
-    from wormdb.api.imports.conflicts import Losers
-    from wormdb.api.imports.load import LoadRules
     from wormdb.api.imports.run import Loads
-    from wormdb.jobs.import_ import ImportReport
-    from wormdb.jobs.infer import InferredModel
 
 __all__ = ["import_frame", "import_table", "infer_table"]
 

@@ -22,7 +22,7 @@ from wormdb.spark.read.cells import batches, names_of
 from wormdb.spark.read.filters import narrowing_of
 from wormdb.spark.read.infer import columns_of_schema, columns_of_state
 from wormdb.spark.sink import WormWriter
-from wormdb.spark.types import arrow_schema, spark_field
+from wormdb.spark.types import SparkColumn, arrow_schema, spark_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
-    from wormdb.spark.types import SparkColumn
 
 __all__ = ["READ_OPTIONS", "PushingReader", "SparkScan", "WormReader", "WormSource"]
 

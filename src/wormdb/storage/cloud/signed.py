@@ -24,7 +24,7 @@ from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableE
 from wormdb.settings import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
 from wormdb.storage.cloud.answer import Answer, whole_number
 from wormdb.storage.cloud.clients import caught
-from wormdb.storage.cloud.encryption import AccessKey, sign_headers
+from wormdb.storage.cloud.encryption import AccessKey, Encryption, sign_headers
 from wormdb.storage.cloud.unanswered import AbandonedCallError, give_up_in_time
 from wormdb.storage.cloud.verdict import (
     ObstoreFault,
@@ -54,7 +54,6 @@ from wormdb.system.types import StoreTime, Version
 if TYPE_CHECKING:
     from obstore.store import AzureStore, S3Store
 
-    from wormdb.storage.cloud.encryption import Encryption
     from wormdb.storage.store import ByteRange
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Clock

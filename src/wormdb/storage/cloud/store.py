@@ -43,7 +43,7 @@ from wormdb.settings import (
     UPLOAD_PART_BYTES,
     UPLOAD_PARTS_AT_ONCE,
 )
-from wormdb.storage.cloud.clients import can_sign, caught, make_client
+from wormdb.storage.cloud.clients import Client, can_sign, caught, make_client
 from wormdb.storage.cloud.encryption import encryption_of, keys_of
 from wormdb.storage.cloud.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
 from wormdb.storage.cloud.signed import SignedRequests
@@ -89,7 +89,6 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
 
     from wormdb.errors import WormError
-    from wormdb.storage.cloud.clients import Client
     from wormdb.storage.store import UploadSource
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Clock

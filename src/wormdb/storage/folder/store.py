@@ -61,14 +61,13 @@ from wormdb.storage.store import (
     check_write,
     oversized,
 )
-from wormdb.system.clock import SystemChance, SystemClock
+from wormdb.system.clock import Chance, Clock, SystemChance, SystemClock
 from wormdb.system.types import StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.storage.store import UploadSource
-    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["LocalStore"]
 

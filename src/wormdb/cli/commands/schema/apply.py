@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.api.database import connect
+from wormdb.api.database import Database, connect
 from wormdb.cli.input.place import PLACE, YES, is_confirmed, only_place
 from wormdb.cli.input.schema import schema_file
 from wormdb.cli.show.progress import tell_line, working
@@ -22,7 +22,6 @@ from wormdb.format import json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wormdb.api.database import Database
     from wormdb.api.schema import ModelPlan, SchemaPlan
 
 __all__ = ["command"]
