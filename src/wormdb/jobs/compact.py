@@ -66,9 +66,9 @@ class ListPlan:
 
     name: ListName
     runs: int
-    """That a read looks at now."""
+    """Runs that a read looks at now."""
     blocks: int
-    """That are written again …"""
+    """Blocks that are written again …"""
     size: int
     """… their stored bytes …"""
     rows: int

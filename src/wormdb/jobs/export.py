@@ -189,7 +189,7 @@ class _Export:
 
     @property
     def names(self) -> list[str]:
-        """Of columns."""
+        """The names of the columns."""
         return [name for name, _ in self.columns or ()]
 
     def typed(self, types: Mapping[str, Any]) -> _Export:

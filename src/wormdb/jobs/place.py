@@ -84,7 +84,7 @@ class Where:
         outer: Mapping[str, Any] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> Where:
-        """What a caller says. No requests; raises InvalidRequestError unless either model or collection is given."""
+        """The place that a caller names. No requests; raises InvalidRequestError unless one of both is given."""
         if (model is None) == (collection is None):
             raise InvalidRequestError(
                 f"a job on {url}",

@@ -164,7 +164,7 @@ class _Plan:
     collection: str
     """The incarnation."""
     definitions: tuple[tuple[str, bytes], ...]
-    """Of the indexes, by name."""
+    """The definitions of the indexes, by name."""
 
     @classmethod
     def of(cls, where: Where, root: Root) -> _Plan:

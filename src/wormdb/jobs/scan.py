@@ -14,7 +14,7 @@ from wormdb.engine.blocks.portion import DOCUMENT, Portion
 from wormdb.errors import LimitExceededError
 from wormdb.format import json
 from wormdb.format.path import TRAVERSED, parse_path
-from wormdb.jobs.row_filter import Narrowing, RowFilter
+from wormdb.jobs.row_filter import RowBounds, RowFilter
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState
 from wormdb.jobs.work import Item, Output, ProgressListener, Runner
@@ -49,7 +49,7 @@ class JobScan:
 
     def items(self, tasks: int | None = None) -> list[Item]:
         """Pieces of about one size, and `tasks` if that is given. Costs as `shares`."""
-        narrowing = Narrowing() if self.filter is None else self.filter.narrowing()
+        narrowing = RowBounds() if self.filter is None else self.filter.narrowing()
         found = shares(self.state, narrowing, tasks=tasks)
         name = self.state.where.name
         return [

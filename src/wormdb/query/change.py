@@ -1,4 +1,4 @@
-"""What is changed, and how: the documents that are meant, and what becomes of each. Values without a place."""
+"""Which documents a call changes, and how. Values that belong to no collection."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Replacement:
 
 
 def _identity(tree: Filter) -> Any:
-    """The id that every document has which matches; MISSING if the filter does not say."""
+    """The id that every matching document has; MISSING if the filter does not say."""
     match tree:
         case Compare(("_id",), "eq", value):
             return value

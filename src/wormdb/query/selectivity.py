@@ -88,7 +88,7 @@ LEAST_SHARE: Final = 0.1
 HITS_ENOUGH: Final = 10
 """Documents of the sample that tell the share of a filter well enough."""
 HITS_TIMES: Final = 4
-"""The true number of hits may be this many times the sampled one, or one such part of it …"""
+"""The true number of hits may be this many times the sampled one, or the sampled one divided by it …"""
 HITS_MORE: Final = 3
 """… and this many hits more."""
 BUCKET_SHARE: Final = 0.25
@@ -100,7 +100,7 @@ class Selectivity:
     """Estimates for one state; what was estimated once is kept while a plan is made."""
 
     def __init__(self, facts: Facts) -> None:
-        """Over these facts. No requests."""
+        """Estimate by these facts. No requests."""
         self._facts = facts
         self._shares: dict[Filter, float] = {}
         self._told: dict[Filter, float | None] = {}
@@ -218,5 +218,5 @@ def _guess(tree: Filter) -> float:
 
 
 def is_point(span: Range) -> bool:
-    """Whether it is the range of one key, or of one beginning."""
+    """Whether the range holds one key, or the keys with one prefix."""
     return span.high == prefix_end(span.low)

@@ -134,7 +134,7 @@ def _check(files: tuple[str, ...], options: dict[str, Any]) -> None:
 def _imported(files: tuple[str, ...], model: str, url: str, options: dict[str, Any], rejects: Rejects) -> ImportResult:
     from wormdb.jobs.import_ import FileRecords
     from wormdb.jobs.infer import infer_files
-    from wormdb.jobs.records import Reading
+    from wormdb.jobs.records import RecordRules
     from wormdb.jobs.sources import size_of
 
     if options["table"] is not None:
@@ -143,7 +143,7 @@ def _imported(files: tuple[str, ...], model: str, url: str, options: dict[str, A
         tuple(name for name in files if not is_stream(name)),
         **{name: options[name] for name in ("form", "separator", "actor", "forwards")},
         **_rules(options),
-        reading=Reading(options["csv_safe"], options["from_rejects"], options["from_line"] or 0),
+        reading=RecordRules(options["csv_safe"], options["from_rejects"], options["from_line"] or 0),
         needs_ids=options["on_conflict"] == "ignore" and not options["job"],
     )
     if options["infers"]:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["bar_line", "counting", "loading", "tell_line", "told_of", "working"]
+__all__ = ["bar_line", "show_count", "show_load", "show_work", "tell_line", "told_of"]
 
 _EVERY: Final = 500
 _BAR: Final = 30
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
+def show_work(text: str) -> Iterator[None]:
     """Say what is being done, for as long as it takes."""
     if not sys.stderr.isatty():
         yield
@@ -46,7 +46,7 @@ def told_of(word: str, total: Callable[[], int | None]) -> Iterator[Callable[[in
         tell_line("")
 
 
-def counting(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> Iterator[T]:
+def show_count(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> Iterator[T]:
     """The rows, and on a terminal how many there were; a bar if the total is known. `total` is asked there only."""
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield from rows
@@ -61,7 +61,7 @@ def counting(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> I
         tell_line("")
 
 
-def loading(rows: Iterable[T], word: str, done: Callable[[], float | None]) -> Iterator[T]:
+def show_load(rows: Iterable[T], word: str, done: Callable[[], float | None]) -> Iterator[T]:
     """The rows, and on a terminal how many there were, with a bar for how much `done` says is read."""
     if not sys.stderr.isatty():
         yield from rows

@@ -37,7 +37,7 @@ class ForwardResult:
 
     through: int
     entries: int
-    """Those that were brought forward since the root that this process knew."""
+    """Entries that were brought forward since the root that this process knew."""
     wrote: bool
     """Whether anything had to be written."""
     files_seconds: float | None
@@ -47,7 +47,7 @@ class ForwardResult:
     leaves: float = 0.0
     """Of all indexes, about; 0 where nothing may wait for them: files are kept, or there is more work to do."""
     entry_bytes: float = 1.0
-    """Of an entry, about."""
+    """Bytes of an entry, about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,12 @@ class Claim:
     """A node id that this process holds, until it hears otherwise. For one thread."""
 
     def __init__(self, claimant: Claimant, node: int) -> None:
-        """Not written yet."""
+        """No heartbeat has been written."""
         self.node = node
         self.incarnation: WriteId = new_write_id(claimant.chance)
         self.sequence = 0
         self.time: StoreTime | None = None
-        """The store's, in the last answer."""
+        """The store's time in the last answer."""
         self._claimant = claimant
         self._version: Version | None = None
 

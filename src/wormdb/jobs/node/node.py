@@ -29,7 +29,7 @@ __all__ = ["Node"]
 log = logging.getLogger(__name__)
 
 _MOMENT = 0.001
-"""Seconds that are not worth waiting for."""
+"""The shortest wait, in seconds."""
 
 
 class Node:
@@ -58,7 +58,7 @@ class Node:
         self.ended = threading.Event()
         """Set it, and `run` comes to its end after the step that it is in."""
         self.lost: ConflictError | None = None
-        """Why the id is this process's no more; None while it is."""
+        """Why this process lost the id; None while it holds it."""
         self._clock = clock or SystemClock()
         self._chance = chance or SystemChance()
         self.time = StoreClock(self._clock)
@@ -80,7 +80,7 @@ class Node:
 
     @property
     def incarnation(self) -> str | None:
-        """Of this process; None before `start`."""
+        """The incarnation of this process; None before `start`."""
         return None if self._claim is None else self._claim.incarnation
 
     @property
@@ -90,7 +90,7 @@ class Node:
 
     @property
     def silence(self) -> float:
-        """For how many seconds there was no heartbeat."""
+        """Seconds since the last heartbeat."""
         return self._clock.monotonic() - self._beaten
 
     @property

@@ -86,7 +86,7 @@ class Round:
     collected: int = 0
     """Objects that nothing needs any more and that were deleted."""
     error: str = ""
-    """What failed; empty if nothing did."""
+    """The error; empty if nothing failed."""
 
 
 class Rounds:
@@ -105,7 +105,7 @@ class Rounds:
         self._last = ""
         """The collection that was looked after last."""
         self._is_behind = False
-        """Whether some have to wait for the next call."""
+        """Whether some collections wait for the next call."""
 
     def discover(self) -> None:
         """Find the collections that there are, if it is time: those of the schema, and all by a search of the bucket.

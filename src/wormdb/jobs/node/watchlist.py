@@ -136,7 +136,7 @@ class Watchlist:
     known: dict[str, WatchedCollection] = field(default_factory=dict)
 
     def add(self, prefixes: Iterable[str]) -> None:
-        """Look after these too."""
+        """Add collections to look after."""
         new = {prefix: WatchedCollection(prefix) for prefix in prefixes if prefix not in self.known}
         if new:
             # A new dict, because the thread of heartbeats may be going through this one.

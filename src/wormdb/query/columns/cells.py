@@ -70,7 +70,7 @@ class Cells:
     array: pa.Array | pa.ChunkedArray
     kind: str
     codes: pa.Array | pa.ChunkedArray | None = None
-    """The companion of the column, if it has one."""
+    """The companion column, if there is one."""
     null: Any = MISSING
     """What a null is where there is no companion: MISSING in a column, None among the elements of an array."""
     coded: Callable[[], CodedColumn | None] = lambda: None
@@ -78,7 +78,7 @@ class Cells:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of cells."""
         return len(self.array)
 
     def elsewhere(self) -> pa.Array | pa.ChunkedArray | None:
@@ -185,7 +185,7 @@ def join_chunks(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def negate(outcome: Outcome) -> Outcome:
-    """True where it is false."""
+    """What is true where `outcome` is false."""
     import pyarrow.compute as pc
 
     return not outcome if isinstance(outcome, bool) else pc.invert(outcome)

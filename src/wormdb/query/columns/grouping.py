@@ -78,7 +78,7 @@ class GroupedRows:
     """Columns that tell the group of each row, and what the group is whose columns have certain values."""
 
     count: int
-    """How many rows there are."""
+    """The number of rows."""
     columns: Sequence[pa.Array | pa.ChunkedArray]
     kinds: Sequence[str]
     """The types of the columns; "integer" marks one that says whether the double before it stands for an integer."""
@@ -144,7 +144,7 @@ class GroupResults:
     table: pa.Table
 
     def cells(self, name: str) -> pa.ChunkedArray:
-        """One a group."""
+        """The results as Arrow cells, one for each group."""
         return self.table.column(name)
 
     def values(self, name: str) -> list[Any]:

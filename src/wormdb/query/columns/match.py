@@ -120,12 +120,12 @@ class FilterNode(Protocol):
         ...
 
     def weight(self, rows: CellRows) -> int:
-        """How much of it Python has to do: 0 nothing, 1 perhaps some rows, 2 all rows."""
+        """How many rows Python must test: 0 none, 1 perhaps some, 2 all."""
         ...
 
 
 def conjoin(a: Outcome, b: Outcome) -> Outcome:
-    """Where the two are true."""
+    """What is true where both are true."""
     import pyarrow.compute as pc
 
     if isinstance(a, bool):

@@ -158,15 +158,15 @@ class _Columns:
     arrays: list[pa.Array | pa.ChunkedArray]
     orders: list[_Order]
     unknown: pa.Array | pa.ChunkedArray | None = None
-    """Rows whose place these columns do not tell."""
+    """Rows whose place these columns do not determine."""
 
     def add(self, array: pa.Array | pa.ChunkedArray, field: SortField) -> None:
-        """One more, after the others."""
+        """Add a column after the others."""
         self.arrays.append(array)
         self.orders.append("descending" if field.descending else "ascending")
 
     def doubt(self, mask: pa.Array | pa.ChunkedArray) -> None:
-        """More rows that are not told."""
+        """Note more rows whose place the columns do not determine."""
         import pyarrow.compute as pc
 
         self.unknown = mask if self.unknown is None else pc.or_(self.unknown, mask)

@@ -188,7 +188,7 @@ def ask_function(name: str, cells: Cells | None, batch: GroupFunctions) -> Reade
 
 
 def _ignore(found: GroupResults, targets: Sequence[Any]) -> None:
-    """Nothing is to be added."""
+    """Add nothing."""
 
 
 def _ask_count(batch: GroupFunctions) -> Reader:

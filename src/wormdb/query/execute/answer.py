@@ -67,7 +67,7 @@ def run(
 def run_plan(
     root: Node, request: QueryRequest, source: QuerySource, *, clock: Clock | None = None, watch: Watch | None = None
 ) -> Iterator[Hit]:
-    """As the function above, by a given plan; `watch` measures its nodes."""
+    """As `run`, by a given plan; `watch` measures its nodes."""
     executor = Executor(request, source, clock or SystemClock(), watch)
     # Rows of a batch go on without a step of Python for each: they are most of what a long answer costs.
     return chain.from_iterable(map(HitMaker(request, executor.fetch).hits, executor.batches(root)))
@@ -86,7 +86,7 @@ def count(
 def count_plan(
     root: Node, request: QueryRequest, source: QuerySource, *, clock: Clock | None = None, watch: Watch | None = None
 ) -> int:
-    """As the function above, by a given plan; `watch` measures its nodes."""
+    """As `count`, by a given plan; `watch` measures its nodes."""
     if isinstance(root, IndexCount):
         return _in_part(
             _entries(root, source) if watch is None else watch.count(root, lambda: _entries(root, source)), request
@@ -251,7 +251,7 @@ class Hit(msgspec.Struct, frozen=True):
 
     places: Places
     row: int
-    """Its number among them."""
+    """The number of the row in `places`, from 0."""
     held: StoredVersion | None
     """What is stored; None if the request has a projection."""
     document: Document

@@ -67,7 +67,7 @@ class Demand(msgspec.Struct, frozen=True):
     rows: int | None = None
     """None: all."""
     is_firm: bool = False
-    """Whether it is these and no more; otherwise it is where to begin."""
+    """Whether exactly these rows are taken; otherwise more may be asked for later."""
     in_order: bool = True
     """Whether the order of the node is wanted; otherwise rows may come in any."""
     narrow: Callable[[Portion, pa.Array | pa.ChunkedArray], Portion] | None = None
@@ -79,7 +79,7 @@ class Demand(msgspec.Struct, frozen=True):
         return _BATCH_FIRST if self.rows is None else max(1, min(self.rows, BATCH_MAX))
 
     def loosened(self) -> Demand:
-        """As much to begin with, and perhaps more."""
+        """The same number to begin with, and perhaps more."""
         return Demand(self.rows, in_order=self.in_order)
 
 
@@ -183,7 +183,7 @@ class QueryLimits:
     """What one request allows."""
 
     def __init__(self, request: QueryRequest, clock: Clock) -> None:
-        """No rows were read yet."""
+        """No rows have been read."""
         self._rows_max = request.rows_max
         self._deadline = request.deadline
         self._clock = clock

@@ -43,13 +43,13 @@ class Ordering:
     """
 
     def __init__(self, sort: SortSpec, first: int | None) -> None:
-        """Nothing is held yet."""
+        """Begins without rows."""
         self._columns = TopRows(sort, first)
         self._documents = _TopDocuments(sort, first)
         self._is_whole = True
 
     def add(self, batch: ReadBatch) -> None:
-        """Take some rows in."""
+        """Add some rows."""
         if isinstance(batch, DocumentBatch):
             self._documents.add(batch)
         else:

@@ -69,7 +69,7 @@ class IdSpan:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A request that is analysed once for all ways."""
+    """A request, analysed once for all ways of access."""
 
     request: QueryRequest
     facts: Facts
@@ -182,12 +182,12 @@ def finish(question: Question, ids: Ids, covered: frozenset[int], *, in_order: b
 
 
 def add_residual(node: Node, left: Filter) -> Node:
-    """Only rows that match."""
+    """Put a filter above a node: only rows that match."""
     return node if isinstance(left, MatchAll) else Residual(node, left)
 
 
 def add_order(question: Question, node: Node) -> Node:
-    """Rows of any order in that of the request."""
+    """Put the request's order above a node."""
     return Order(node, question.sort, question.stop)
 
 

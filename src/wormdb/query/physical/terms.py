@@ -91,11 +91,11 @@ class KeyRanges:
 
 
 NOWHERE: Final = KeyRanges((), are_points=True, is_exact=True, is_exact_in_arrays=True)
-"""Those of a condition that nothing meets."""
+"""The ranges of a condition that no value meets."""
 
 
 def make_points(keys: Iterable[bytes], *, is_exact: bool = True, is_exact_in_arrays: bool = True) -> KeyRanges:
-    """Some single keys."""
+    """Ranges of single keys."""
     ranges = tuple([Range.prefix(key) for key in sorted(set(keys))])
     return KeyRanges(ranges, are_points=True, is_exact=is_exact, is_exact_in_arrays=is_exact_in_arrays)
 

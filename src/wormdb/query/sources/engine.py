@@ -52,7 +52,7 @@ T = TypeVar("T")
 ATTACHED_ROWS_MAX: Final = 1_000
 """Rows of attached blocks that no root has yet, up to which an index is used: it would have to read all of them."""
 _STORED_SHARE: Final = 0.4
-"""What a value takes in a block, compared with its JSON, about."""
+"""Stored bytes of a value in a block, relative to its JSON, about."""
 
 _lock = threading.Lock()
 _known: WeakKeyDictionary[Base, RootKnowledge] = WeakKeyDictionary()
@@ -76,7 +76,7 @@ class RootKnowledge:
     _tail: _Tail | None = None
     _facts: tuple[tuple[int, Definition], Facts] | None = None
     _readers: dict[str, tuple[Index, Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
-    """By name the last ones. Views are not kept: they would keep the root from being forgotten."""
+    """The newest reader of each index, by name. Views are not kept, because they would keep the root in memory."""
 
     def facts(self, view: View, ledger: Ledger) -> Facts:
         """The facts of a view, made once for each state. No requests; raises CorruptionError for a damaged root."""
@@ -188,7 +188,7 @@ class _ColumnsOfBlocks:
     """Which columns some blocks have that say what documents have now."""
 
     size: int
-    """Of all these blocks, in bytes."""
+    """The bytes of all these blocks."""
     sizes: Mapping[str, int]
     """By path of those that have it as a column."""
 

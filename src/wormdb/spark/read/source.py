@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.place import Where
-from wormdb.jobs.row_filter import Narrowing, RowFilter
+from wormdb.jobs.row_filter import RowBounds, RowFilter
 from wormdb.jobs.scan import share_portions, written_filter
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState
@@ -117,9 +117,9 @@ class SparkScan:
     tasks: int | None = None
     """How many are wanted."""
 
-    def narrowing(self) -> Narrowing:
+    def narrowing(self) -> RowBounds:
         """What the option `filter` says. No requests."""
-        return Narrowing() if self.filter is None else self.filter.narrowing()
+        return RowBounds() if self.filter is None else self.filter.narrowing()
 
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
         """The rows of one share. Costs as `scan_columns` of its range, or as `get_many` of its keys."""
@@ -138,7 +138,7 @@ class WormReader(DataSourceReader):
         """The shares of all tasks. Costs as `shares`."""
         return self._shared(self.scan.narrowing())
 
-    def _shared(self, narrowing: Narrowing) -> list[InputPartition]:
+    def _shared(self, narrowing: RowBounds) -> list[InputPartition]:
         found = shares(self.scan.state, narrowing, tasks=self.scan.tasks)
         return [InputPartition(share) for share in found or [Share(keys=())]]
 
