@@ -14,7 +14,7 @@ from wormdb.api.imports.intake import RejectedRecord, Rejection
 from wormdb.api.imports.records import CONFLICT_RULES, ImportResult
 from wormdb.cli.input.document import ACTOR
 from wormdb.cli.input.engine import pipeline_at, with_engine
-from wormdb.cli.input.place import AS_JSON, URL, complete_models, find_collection
+from wormdb.cli.input.place import AS_JSON, NEW_URL, complete_models, find_collection
 from wormdb.cli.input.schema import folder_of, path_to
 from wormdb.cli.input.sources import STDIN, is_stream, open_source
 from wormdb.cli.show.text import counted, print_json
@@ -86,7 +86,7 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
 )
 @with_engine
 @ACTOR
-@URL
+@NEW_URL
 @AS_JSON
 def command(files: tuple[str, ...], model: str, url: str, **options: Any) -> int:
     """Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.

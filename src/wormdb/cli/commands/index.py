@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
+from wormdb.cli.input.place import AS_JSON, MODEL, NEW_URL, URL, find_collection
 from wormdb.cli.show.indexes import kind_of, line_of
 from wormdb.cli.show.progress import show_work
 from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled
@@ -64,7 +64,7 @@ def command() -> None:
 @click.option(
     "--wait/--no-wait", default=True, show_default=True, help="Build it now, or leave it to the next forwarding."
 )
-@URL
+@NEW_URL
 @AS_JSON
 def create(model: str, fields: Sequence[str], url: str, **options: Any) -> None:
     """Make an index over a field, or over several in order.

@@ -37,6 +37,7 @@ __all__ = [
     "columns_for",
     "read_as_of",
     "read_filters",
+    "written_filter",
 ]
 
 FILTER = click.option(
@@ -118,6 +119,13 @@ class QueryArguments:
 def read_filters(texts: Sequence[str]) -> Filter:
     """What all of several filters match. Raises InvalidRequestError with the column of the first mistake."""
     return conjunction([_read_filter(text) for text in texts])
+
+
+def written_filter(texts: Sequence[str]) -> dict[str, Any]:
+    """What all of several filters match, as a document. Raises as `read_filters`."""
+    written = json.parse(read_filters(texts).text, operators=True)
+    assert isinstance(written, dict)
+    return written
 
 
 def _read_filter(text: str) -> Filter:

@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,9 +20,10 @@ from wormdb.format.kinds import Decimal128
 from wormdb.jobs.plain_text import plain_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
+    "PLAIN",
     "TextColumn",
     "camel",
     "cell_of",
@@ -31,6 +33,7 @@ __all__ = [
     "is_number",
     "number_text",
     "one_line",
+    "print_document",
     "print_json",
     "print_ruled",
     "print_table",
@@ -145,6 +148,27 @@ def print_values(value: Any) -> None:
     from wormdb.format import json
 
     click.echo(msgspec.json.format(json.encode(value), indent=2).decode())
+
+
+PLAIN = click.option(
+    "--plain", is_flag=True, help='Plain JSON: times, decimals and ObjectIds are text, not {"$date": …}.'
+)
+
+
+def print_document(document: Mapping[str, Any], *, is_plain: bool) -> None:
+    """One document on standard output, as it is stored or as other programs read it."""
+    print_json(_plain(dict(document))) if is_plain else print_values(dict(document))
+
+
+def _plain(value: Any) -> Any:
+    """A value of JSON's own types; what JSON has no type for is text."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)):
+        return value
+    return plain_of(value)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) -> None:

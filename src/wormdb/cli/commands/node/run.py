@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.input.place import URL
+from wormdb.cli.input.place import NEW_URL
 from wormdb.cli.show.text import camel, counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
@@ -48,7 +48,7 @@ EXAMPLES = (
     help="How long a turn is, and how often a busy node beats; the same for all nodes.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --once, print one JSON document.")
-@URL
+@NEW_URL
 def command(url: str, node: int | None, interval: int, port: int | None, *, once: bool, as_json: bool) -> int:
     """Look after a database until stopped, or for one round.
 
