@@ -11,10 +11,9 @@ from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
-from wormdb.storage.pool import SerialPool
+from wormdb.storage.pool import Pool, SerialPool
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.store import Store, check_key
-from wormdb.storage.wrapped import Lifetime
+from wormdb.storage.store import Lifetime, Store, check_key
 from wormdb.system.deadline import Deadline, within
 from wormdb.system.types import LogNumber
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from wormdb.query.planner.cache import PlanCache
     from wormdb.schema.model import Schema
     from wormdb.storage.meter import MeteredStore
-    from wormdb.storage.pool import Pool
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Ledgers", "bucket_of", "check_options", "find_collections", "folder_of", "forward_mode"]

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from wormdb.api.author import Author
-from wormdb.api.calls import limited, reads, works
+from wormdb.api.calls import Author, limited, reads, works
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of
 from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.settings import Settings
-from wormdb.storage.bounds import BoundedStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
-from wormdb.storage.store import Store
+from wormdb.storage.store import BoundedStore, Store
 from wormdb.system.clock import SystemChance, SystemClock
 
 if TYPE_CHECKING:

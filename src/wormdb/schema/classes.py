@@ -11,7 +11,7 @@ import dataclasses
 import re
 import threading
 import types
-from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
@@ -19,7 +19,6 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Final,
@@ -43,13 +42,8 @@ from wormdb.format.blob import BlobReference, reference_of
 from wormdb.format.values import MISSING, Decimal128, Document, ObjectId, normalize, normalize_document
 from wormdb.schema.keys import TABLES
 from wormdb.schema.load import load_model
-from wormdb.schema.model import SYSTEM_FIELDS
+from wormdb.schema.model import SYSTEM_FIELDS, Model
 from wormdb.schema.problems import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from wormdb.schema.model import Model
 
 __all__ = [
     "Converter",

@@ -14,12 +14,11 @@ from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.cli.verbs import Verb
 from wormdb.errors import AlreadyExistsError, InvalidRequestError
 from wormdb.format import json
-from wormdb.format.blob import reference_of
+from wormdb.format.blob import BlobReference, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.format.blob import BlobReference
 
 __all__ = ["command"]
 

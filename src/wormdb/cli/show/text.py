@@ -29,7 +29,7 @@ __all__ = [
     "cell_of",
     "counted",
     "cut",
-    "fitted",
+    "fit_column",
     "is_number",
     "number_text",
     "one_line",
@@ -78,7 +78,7 @@ def number_text(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it stands at the right of its column."""
+    """Whether a value is aligned to the right."""
     return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
 
 
@@ -208,14 +208,14 @@ class TextColumn:
 
 def print_ruled(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]]) -> None:
     """A whole table; columns grow with what is in them."""
-    wide = [fitted(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
+    wide = [fit_column(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
     for line in ruled_head(wide):
         click.echo(line)
     for row in rows:
         click.echo(ruled_row(wide, row))
 
 
-def fitted(column: TextColumn, cells: Sequence[str], width_max: int | None = None) -> TextColumn:
+def fit_column(column: TextColumn, cells: Sequence[str], width_max: int | None = None) -> TextColumn:
     """A column wide enough for its name and some cells, at most `width_max`."""
     name = one_line(column.name)
     width = max([column.width, width_of(name), *(width_of(one_line(cell)) for cell in cells)])

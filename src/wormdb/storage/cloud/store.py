@@ -43,8 +43,7 @@ from wormdb.settings import (
     UPLOAD_PART_BYTES,
     UPLOAD_PARTS_AT_ONCE,
 )
-from wormdb.storage.bounds import Bound, any_object, check_write, oversized
-from wormdb.storage.cloud.clients import can_sign, caught, make_client
+from wormdb.storage.cloud.clients import Client, can_sign, caught, make_client
 from wormdb.storage.cloud.encryption import encryption_of, keys_of
 from wormdb.storage.cloud.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
 from wormdb.storage.cloud.signed import SignedRequests
@@ -61,7 +60,9 @@ from wormdb.storage.cloud.verdict import (
 from wormdb.storage.store import (
     OCTETS,
     Always,
+    Bound,
     ByteRange,
+    CloudLifetime,
     IfAbsent,
     IfMatch,
     ListPage,
@@ -71,11 +72,13 @@ from wormdb.storage.store import (
     PutResult,
     Store,
     StoredObject,
+    any_object,
     check_key,
     check_prefix,
+    check_write,
     coalesce,
+    oversized,
 )
-from wormdb.storage.wrapped import CloudLifetime
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime, Version
 
@@ -86,7 +89,6 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
 
     from wormdb.errors import WormError
-    from wormdb.storage.cloud.clients import Client
     from wormdb.storage.store import UploadSource
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Clock

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -23,7 +23,6 @@ from wormdb.settings import NODE_KILL_SECONDS, NODE_WINDOW_MS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Self
 
     from wormdb.jobs.node.rounds import Round
 

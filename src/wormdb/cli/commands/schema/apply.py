@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.api.database import connect
+from wormdb.api.database import Database, connect
 from wormdb.cli.input.place import PLACE, YES, is_confirmed, only_place
 from wormdb.cli.input.schema import schema_file
-from wormdb.cli.show.progress import tell_line, working
+from wormdb.cli.show.progress import show_work, tell_line
 from wormdb.cli.show.text import counted, print_json, size_text
 from wormdb.cli.verbs import Verb
 from wormdb.engine.tree.definition import OWNERS
@@ -22,7 +22,6 @@ from wormdb.format import json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wormdb.api.database import Database
     from wormdb.api.schema import ModelPlan, SchemaPlan
 
 __all__ = ["command"]
@@ -82,7 +81,7 @@ def command(place: str | None, url: str | None, **options: Any) -> int:
         question = f"Change {counted(len(plan.models), 'model', 'models')} in {database.url}?"
         if not is_confirmed(question, yes=options["yes"]):
             return 1
-        with working("looking at all documents" if mappings or migrate else "applying"):
+        with show_work("looking at all documents" if mappings or migrate else "applying"):
             database.apply_schema(mappings=mappings, migrate=migrate)
         if options["rewrite"]:
             _rewrite(database, plan.models)
