@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.jobs import Jobs
+    from wormdb.engine.state.prepared import Prepared
     from wormdb.engine.tree.definition import Index
     from wormdb.format.entry import Entry
     from wormdb.schema.model import Model
@@ -272,6 +273,10 @@ class View:
     """How many documents there are."""
     jobs: Jobs = NO_JOBS
     """What became of bulk jobs."""
+    pending: tuple[Prepared, ...] = ()
+    """Transactions that are prepared and not finished, in the order of their entries."""
+    committed: frozenset[str] = frozenset()
+    """Those of them that have committed all the same: what they write lies on top."""
 
     @property
     def place(self) -> Place | None:
