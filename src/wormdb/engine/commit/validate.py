@@ -163,7 +163,7 @@ class Group:
         self._definition, self._jobs = definition, jobs
         self.events[pending.id] = events
         self._is_alone = pending.is_alone
-        self._accept(batch, claims, changes)
+        self._accept(batch, claims, changes, pending.actor)
         return changes
 
     def _finish(self, decided: Callable[[str], bool | None]) -> None:
@@ -237,15 +237,19 @@ class Group:
         batch = _BatchCheck(self, self._definition.number)
         for key, change in zip(keys, logged.changes, strict=True):
             batch.note(key, change)
-        self._accept(batch, batch.claims(self._definition.indexes), logged.changes)
+        self._accept(batch, batch.claims(self._definition.indexes), logged.changes, logged.actor)
 
     def _accept(
-        self, batch: _BatchCheck, claims: dict[tuple[Index, bytes], bytes | None], changes: tuple[LoggedChange, ...]
+        self,
+        batch: _BatchCheck,
+        claims: dict[tuple[Index, bytes], bytes | None],
+        changes: tuple[LoggedChange, ...],
+        actor: str | None,
     ) -> None:
         self._accepted = True
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
         self._changed.update(batch.changed)
-        self._overlay.hold(batch.changed)
+        self._overlay.hold(batch.changed, changes, actor)
         self.claims.update(claims)
         self._numbered = max(self._numbered, batch.numbered)
 
