@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from wormdb.engine.commit.operations import Guards, Pending, Prepare
 from wormdb.engine.commit.reads import ReadGuard
-from wormdb.engine.transact.records import commit_id_of
+from wormdb.engine.transact.records import commit_id_of, is_timely
 from wormdb.errors import OutcomeUnknownError, TransactionConflictError, UnavailableError, WormError
 from wormdb.format.transaction import new_transaction_id
 from wormdb.settings import COMMIT_SECONDS
@@ -125,6 +125,9 @@ class Coordinator:
             if errors:
                 is_prepared = results or any(isinstance(each, OutcomeUnknownError) for each in errors)
                 self._give_up(prepare, errors, is_prepared=bool(is_prepared))
+            if not all(is_timely(transaction, each.time) for each in results):
+                late = UnavailableError(f"transaction {transaction}", reason="its collections answered too late")
+                self._give_up(prepare, [late], is_prepared=True)
             until = self.clock.monotonic() + deadline.left
             committed = self.records.decide(transaction, prepare.participants, committed=True, deadline=until)
         self.decisions.learn(transaction, committed=committed)
