@@ -12,12 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from wormdb.engine.log.root import RootState
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
 from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import SnapshotTooOldError
-from wormdb.format.entry import encode_entry
+from wormdb.format.entry import LoggedChange, encode_entry
 from wormdb.format.event import JobAttached
 from wormdb.format.root import encode_root
 from wormdb.settings import MIB
@@ -46,11 +48,14 @@ class PinnedView:
     """As it was stored."""
     entries: tuple[bytes, ...] | None
     """Those after the root, as they were stored; None if they are to be read from the log."""
+    top: bytes = b""
+    """What lies on top of it: changes of transactions that are committed, and that no entry has yet."""
 
 
 def pin(view: View, collection: str) -> PinnedView:
     """The state of a view of a ledger, to be sent. No requests."""
-    place = view.place
+    place, top = view.place, view.top
+    view = view.bare
     entries = []
     size = 0
     for entry in view.overlay.entries(view.number):
@@ -63,6 +68,7 @@ def pin(view: View, collection: str) -> PinnedView:
         count=view.count,
         root=None if place is None else encode_root(place.root),
         entries=tuple(entries) if size <= ENTRIES_BYTES_MAX else None,
+        top=msgspec.msgpack.encode(top) if top else b"",
     )
 
 
@@ -83,7 +89,8 @@ def unpin(pinned: PinnedView, load: BaseLoader, log: Log, register: Register) ->
         attaching = next((event for event in entry.events if isinstance(event, JobAttached)), None)
         overlay.apply(entry, None if attaching is None else load.attached(attaching, number))
     base = load.root(RootState(root, None, None))
-    return View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs)
+    view = View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs)
+    return view.on_top(msgspec.msgpack.decode(pinned.top, type=list[LoggedChange])) if pinned.top else view
 
 
 def _entries(pinned: PinnedView, applied: LogNumber, log: Log, register: Register) -> list[Entry]:
