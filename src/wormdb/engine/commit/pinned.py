@@ -12,14 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from wormdb.engine.log.root import RootState
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
+from wormdb.engine.state.prepared import after_events, from_root, with_committed
 from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import SnapshotTooOldError
-from wormdb.format.entry import LoggedChange, encode_entry
+from wormdb.format.entry import encode_entry
 from wormdb.format.event import JobAttached
 from wormdb.format.root import encode_root
 from wormdb.settings import MIB
@@ -48,14 +47,14 @@ class PinnedView:
     """As it was stored."""
     entries: tuple[bytes, ...] | None
     """Those after the root, as they were stored; None if they are to be read from the log."""
-    top: bytes = b""
-    """What lies on top of it: changes of transactions that are committed, and that no entry has yet."""
+    committed: tuple[str, ...] = ()
+    """Transactions that are pending in it and had committed when it was pinned."""
 
 
 def pin(view: View, collection: str) -> PinnedView:
     """The state of a view of a ledger, to be sent. No requests."""
-    place, top = view.place, view.top
-    view = view.bare
+    committed, view = tuple(sorted(view.committed)), view.bare
+    place = view.place
     entries = []
     size = 0
     for entry in view.overlay.entries(view.number):
@@ -68,7 +67,7 @@ def pin(view: View, collection: str) -> PinnedView:
         count=view.count,
         root=None if place is None else encode_root(place.root),
         entries=tuple(entries) if size <= ENTRIES_BYTES_MAX else None,
-        top=msgspec.msgpack.encode(top) if top else b"",
+        committed=committed,
     )
 
 
@@ -81,16 +80,18 @@ def unpin(pinned: PinnedView, load: BaseLoader, log: Log, register: Register) ->
     applied = LogNumber(0 if root is None else root.applied)
     definition = Definition.none() if root is None else Definition.of_root(root)
     jobs = Jobs() if root is None else Jobs.of(root.jobs)
+    pending = () if root is None else from_root(root.pending)
     overlay = Overlay()
     for entry in _entries(pinned, applied, log, register):
         number = LogNumber(entry.number)
         definition = definition.after(entry.events, number)
         jobs = jobs.after(entry)
+        pending = after_events(pending, entry.events, number, collection=log.collection)
         attaching = next((event for event in entry.events if isinstance(event, JobAttached)), None)
         overlay.apply(entry, None if attaching is None else load.attached(attaching, number))
     base = load.root(RootState(root, None, None))
-    view = View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs)
-    return view.on_top(msgspec.msgpack.decode(pinned.top, type=list[LoggedChange])) if pinned.top else view
+    view = View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs, pending)
+    return with_committed(view, frozenset(pinned.committed)) if pinned.committed else view
 
 
 def _entries(pinned: PinnedView, applied: LogNumber, log: Log, register: Register) -> list[Entry]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.jobs import Jobs
+    from wormdb.engine.state.prepared import Prepared
     from wormdb.engine.tree.definition import Index
     from wormdb.format.entry import LoggedChange
     from wormdb.schema.model import Model
@@ -423,6 +424,10 @@ class View:
     """How many documents there are."""
     jobs: Jobs = NO_JOBS
     """What became of bulk jobs."""
+    pending: tuple[Prepared, ...] = ()
+    """Transactions that are prepared and not finished, in the order of their entries."""
+    committed: frozenset[str] = frozenset()
+    """Those of them that have committed all the same: what they write lies on top."""
 
     @property
     def place(self) -> Place | None:
@@ -560,7 +565,7 @@ class View:
         view = self
         while isinstance(view.overlay, TopOverlay):
             view = view.overlay.uncovered(view)
-        return view
+        return replace(view, committed=frozenset()) if view.committed else view
 
 
 def changed_after(view: View, number: int) -> list[StoredVersion] | None:
