@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.author import Author
     from wormdb.api.collection import Collection
+    from wormdb.api.connection import Ledgers
     from wormdb.api.document import Document
     from wormdb.api.transaction import Isolation, Transaction
     from wormdb.settings import Settings
@@ -62,6 +63,7 @@ class TransactionMethods:
     _clock: Clock
     _chance: Chance
     _by: Author
+    _ledgers: Ledgers
     _transactions: OpenTransactions
 
     def _named(self, name: str) -> Access[Document]:
@@ -91,6 +93,7 @@ class TransactionMethods:
 
         made = Transaction(
             CollectionOpener(self._named, self._modeled, self._of_handle),
+            lambda: self._ledgers.runtime.coordinator,
             settings=self._settings,
             clock=self._clock,
             author=self._by.but(actor, metadata),
