@@ -300,14 +300,17 @@ class Transaction:
 
     def check(self) -> None:
         """Raise ClosedError after the end, TransactionTooOldError, InvalidRequestError in another thread."""
+        self._check_usable()
+        if self.is_over:
+            raise TransactionTooOldError("transaction", reason=f"it is open for more than {self._seconds:g} seconds")
+
+    def _check_usable(self) -> None:
         if self.state != "open":
             raise ClosedError("transaction", reason=f"it is {self.state}", fix="begin another one")
         if threading.get_ident() != self._thread:
             raise InvalidRequestError(
                 "transaction", reason="another thread began it", fix="use it in the thread that began it"
             )
-        if self.is_over:
-            raise TransactionTooOldError("transaction", reason=f"it is open for more than {self._seconds:g} seconds")
 
     @property
     def is_over(self) -> bool:
@@ -335,8 +338,7 @@ class Transaction:
         TransactionConflictError, TransactionTooOldError, UnavailableError with nothing written, and
         OutcomeUnknownError whose `commit_id` is for `Database.resolve`.
         """
-        if self.state != "open":
-            self.check()
+        self._check_usable()
         try:
             self.check()
             result = self._commit(timeout)
