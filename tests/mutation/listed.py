@@ -366,14 +366,14 @@ MUTANTS = [
     ),
     Mutant(
         "engine/transact/arbiter.py",
-        "            if answer.committed is not None:\n                self.decisions.learn(transaction, committed=answer.committed)",
-        "            self.decisions.learn(transaction, committed=bool(answer.committed))",
+        "            if answer.committed is not None:\n                self.decisions.learn(transaction, committed=answer",
+        "            if True:\n                self.decisions.learn(transaction, committed=answer.committed is True and answer",
         TRANSACT,
     ),
     Mutant(
         "engine/transact/arbiter.py",
-        "committed = self.records.decide(\n                one.id, one.event.participants, committed=False, deadline=self.clock.monotonic()\n            )",
-        "committed = False",
+        "self.decisions.learn(one.id, committed=committed)",
+        "self.decisions.learn(one.id, committed=False)",
         TRANSACT,
     ),
     Mutant(
