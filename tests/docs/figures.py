@@ -272,6 +272,10 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     ],
     "docs/how-to/sync.md": [("Files up to {} are written", (mib(PUT_BYTES_MAX),))],
     "docs/design/0027-sync-of-files.md": [("Files above {} are uploaded", (mib(PUT_BYTES_MAX),))],
+    "docs/how-to/transactions.md": [
+        ("how long it may be open | {} (", (seconds(DEFAULTS.transaction_seconds),)),
+        ("what it may write | {:,} bytes of documents", (DEFAULTS.transaction_bytes,)),
+    ],
     "docs/how-to/verify.md": [("the root that it knows for up to {}", (_ROOT,))],
     "docs/reference/api.md": [
         ("Up to {:,} records of at most {} cost", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),
