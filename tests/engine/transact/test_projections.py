@@ -133,8 +133,9 @@ def test_several_large_ones_are_finished_by_several_entries(monkeypatch: pytest.
         part = process.adds(EAST, {})
         other = type(part)(part.ledger, process.batch(Insert(ident(name), doc(name, n=1, text=text))), part.reads)
         prepared.append(process.prepare(other, process.adds(WEST, {name: 1})))
+    records = bank.process().runtime.records
     for transaction in prepared:
-        assert process.runtime.records.decide(transaction, NAMES, committed=True, deadline=0.0)
+        assert records.decide(transaction, NAMES, committed=True, deadline=0.0)
     other_process = bank.process()
     assert other_process.view(EAST).count == 4
     other_process.put(EAST, "c", 5)
