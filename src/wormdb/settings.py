@@ -299,6 +299,16 @@ NODE_KILL_SECONDS: Final = 9.0
 """After this time its process ends, whatever it waits for."""
 HEARTBEAT_BYTES_MAX: Final = 1 * MIB
 """A heartbeat, as JSON."""
+TRANSACTION_BYTES_MAX: Final = 1 * MIB
+"""The record of a transaction over several collections."""
+TRANSACTION_ABANDONED_SECONDS: Final = 5.0
+"""How long a transaction that is not decided is waited for by what it is in the way of; then it is aborted."""
+TRANSACTION_LEASE_MS: Final = 600_000
+"""A transaction commits within this time of its beginning, by the store's time, or never."""
+TRANSACTION_RECORD_MS: Final = 3_600_000
+"""How long the record of a transaction stays at least after that began."""
+TRANSACTION_PENDING_BYTES_MAX: Final = 1 * MIB
+"""What a root carries of transactions that are not finished; with more, forwarding stops before them."""
 HEARTBEAT_COLLECTIONS_MAX: Final = 1_000
 """Collections that a heartbeat names; the newest ones if more were written."""
 

@@ -254,6 +254,11 @@ class Ledger:
         """The highest log number that this process has read or written. No requests."""
         return self._head.seen
 
+    @property
+    def sequence(self) -> int:
+        """The greatest id made of digits, deleted or not, that this process has read or written. No requests."""
+        return self._head.sequence()
+
     def trusted(self) -> View | None:
         """The state that this process knows, if it is likely to be the newest; None if it had better ask. No requests.
 

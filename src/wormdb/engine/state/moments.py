@@ -86,6 +86,7 @@ def view_at(view: View, as_of: AsOf) -> View | None:
 
     Raises InvalidRequestError for a moment to come, SnapshotTooOldError for an entry before history.
     """
+    view = view.bare  # the past is what the log tells
     base, root = view.base_number, None if view.place is None else view.place.root
     if not as_of.is_time:
         if as_of.bound > view.number:
