@@ -125,7 +125,8 @@ class WideBucket(Bucket):
             return
         log[number] = body
         entry = decode_entry(body, name=f"{name} {number}", number=number, collection=f"{name}/")
-        carried = set()
+        carried: set[str] = set()
+        calls: set[str] = set()
         for event in entry.events:
             if isinstance(event, TransactionPrepared):
                 self.calls_of[event.tx] |= _calls(event.batch)
@@ -136,11 +137,11 @@ class WideBucket(Bucket):
                 carried |= self.calls_of[event.tx]
             elif isinstance(event, JobAttached):
                 for block in event.blocks:
-                    for call in _calls_in(self._blocks[self._paths[name].block(block.name)]):
-                        self._takes_effect(call)
+                    calls |= _calls_in(self._blocks[self._paths[name].block(block.name)])
         for batch in entry.batches:
-            for call in _calls(batch) - carried:
-                self._takes_effect(call)
+            calls |= _calls(batch) - carried
+        for call in sorted(calls):
+            self._takes_effect(call)
 
     def _finished(self, name: str, number: int, event: TransactionFinished) -> None:
         if name in self.finished[event.tx]:
