@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.serial import Question
 from tests.simulation.wide import COLLECTIONS, TOKEN
-from wormdb.errors import UniqueViolationError, WormError
+from wormdb.errors import ConflictError, UniqueViolationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,10 +146,10 @@ class Teller:
                 with self.db.transaction() as tx:
                     for name in COLLECTIONS:
                         tx[name].save(self._new(deed, name, "x", balance=-1))
-                    raise _ChangedMindError  # noqa: TRY301 - the transaction must see it
+                    raise _ChangedMindError
             except _ChangedMindError:
                 deed.writes.clear()
-                raise WormError("changed my mind") from None
+                raise ConflictError("changed my mind") from None
 
     # --- batches and readers ---
 

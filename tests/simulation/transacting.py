@@ -2,7 +2,8 @@
 
 `python -m tests.simulation.transacting --seeds 0:1000` runs seeds; the same seed gives the same run, to the byte.
 Coordinators crash, stop for minutes or for hours, and lose answers at any request, while others write, read,
-define, load, bring forward, trim and collect. Afterwards every answer is held against the moments at which calls took effect.
+define, load, bring forward, trim and collect. Afterwards every answer is held against the moments at which calls took
+effect.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tests.simulation.serial import check_serial
 from tests.simulation.store import LATE_MS_MAX
 from tests.simulation.wide import COLLECTIONS, RECORDS, WideBucket, WideWorld
 from wormdb.engine.commit import readers
-from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
+from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.settings import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions
 from wormdb.system.clock import SeededChance

@@ -1,7 +1,7 @@
 """A bucket of several collections in virtual time, and machines that use it: for transactions.
 
-`WideBucket` witnesses when each call took effect. Every document that a call writes names the call; a batch takes effect
-when its entry is created, a transaction when its record is.
+`WideBucket` witnesses when each call took effect. Every document that a call writes names the call; a batch takes
+effect when its entry is created, a transaction when its record is.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["COLLECTIONS", "TOKEN", "Machine", "WideBucket", "WideWorld"]
 
 COLLECTIONS = ("a", "b", "c")
-TOKEN = "by"  # noqa: S105 - a field of documents
+TOKEN = "by"
 """The field in which a document names the call that wrote it."""
 RECORDS = ".worm.tx/"
 FLOOR = f"{RECORDS}floor"
