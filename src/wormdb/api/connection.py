@@ -11,7 +11,7 @@ from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
-from wormdb.storage.pool import SerialPool
+from wormdb.storage.pool import SerialPool, ThreadPool
 from wormdb.storage.retry import RetryingStore
 from wormdb.storage.store import Store, check_key
 from wormdb.storage.wrapped import Lifetime
@@ -94,6 +94,10 @@ def cache_folder(settings: Settings, environment: Mapping[str, str]) -> str | No
     return str(Path(folder).expanduser()) if folder else None
 
 
+WRITER_THREADS = 64
+"""Commits to several collections at once that one process has on their way."""
+
+
 class Ledgers:
     """Opens the ledgers of a database, each once. Thread-safe; not to be used after a fork.
 
@@ -172,6 +176,7 @@ class Ledgers:
             after_forward=self._publish_files,
             trim_floor=self._trim_floor,
             is_distant=self._is_distant,
+            writers=ThreadPool(WRITER_THREADS) if isinstance(self._pool, ThreadPool) else self._pool,
         )
 
     @property
@@ -275,6 +280,8 @@ class Ledgers:
         if self.lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
             if self._runtime is not None and self._runtime.background is not None:
                 self._runtime.background.close()
+            if self._runtime is not None:
+                self._runtime.writers.close()
             self._pool.close()
         self.store.close()
 

@@ -427,6 +427,9 @@ class Committer:
         refused: dict[str, Outcome] = {}
         is_awaited = False
         for pending in waiting:
+            if group.finished and pending.is_empty:
+                is_awaited = True
+                continue
             outcome = self._judge(group, pending)
             if isinstance(outcome, LoggedBatch):
                 accepted += () if pending.prepare is not None else (outcome,)

@@ -237,6 +237,11 @@ class Pending:
         return is_free and is_made and bool(self.operations) and not self.events and self.prepare is None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it is for nothing but to finish transactions that are decided."""
+        return not self.operations and not self.events and self.prepare is None and self.reads is None
+
+    @property
     def is_plain(self) -> bool:
         """Whether documents before and after tell all that it does: a block cannot say that one was restored."""
         return bool(self.operations) and not any(isinstance(each, Restore | Purge) for each in self.operations)

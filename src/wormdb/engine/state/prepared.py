@@ -151,6 +151,7 @@ class Decisions:
     def __init__(self) -> None:
         """None is known."""
         self._known: dict[str, bool] = {}
+        self._met: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def __call__(self, transaction: str) -> bool | None:
@@ -161,9 +162,17 @@ class Decisions:
         """Know what became of it."""
         with self._lock:
             self._known[transaction] = committed
+            self._met.pop(transaction, None)
             if len(self._known) > DECISIONS_MAX:
                 for old in list(self._known)[: DECISIONS_MAX // 2]:
                     del self._known[old]
+
+    def met(self, transaction: str, now: float) -> float:
+        """When this process first met a transaction that was not decided, on its monotonic clock: `now` if new."""
+        with self._lock:
+            if len(self._met) > DECISIONS_MAX:
+                self._met.clear()
+            return self._met.setdefault(transaction, now)
 
 
 def _finds(text: str, changes: Iterable[LoggedChange]) -> bool:

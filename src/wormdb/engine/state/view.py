@@ -513,7 +513,7 @@ class View:
         view = self
         while isinstance(view.overlay, TopOverlay):
             view = view.overlay.uncovered(view)
-        return view
+        return replace(view, committed=frozenset()) if view.committed else view
 
 
 def changed_after(view: View, number: int) -> list[StoredVersion] | None:
