@@ -144,6 +144,10 @@ LOG_RETENTION_MS_MIN: Final = 3_600_000
 """Entries stay at least this long after they are applied, whatever the setting says."""
 COMMIT_SECONDS: Final = 30.0
 """How long a commit tries before it gives up."""
+TRANSACTION_SECONDS: Final = 5.0
+"""How long a transaction may be open before it commits, unless the settings say otherwise."""
+TRANSACTION_BYTES: Final = 10_000_000
+"""Bytes that a transaction may write, unless the settings say otherwise."""
 GROUP_BATCHES_MAX: Final = 1_000
 """Batches committed together in one entry."""
 MARKS_MAX: Final = 64
@@ -334,6 +338,10 @@ class Settings:
     `forward` or `verify`, is given up if the store has not answered for this long."""
     commit_seconds: float = COMMIT_SECONDS
     """How long a write tries before it gives up."""
+    transaction_seconds: float = TRANSACTION_SECONDS
+    """How long a transaction may be open before it commits."""
+    transaction_bytes: int = TRANSACTION_BYTES
+    """Bytes that a transaction may write, documents as they were and as they will be counted."""
     request_seconds: float = REQUEST_SECONDS
     """How long one request to a cloud store may go without a byte of its answer; then it is tried again if that is
     safe."""

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from wormdb.engine.commit.operations import IdentifiedOperation, Operation, Pending, Prepare, ReadVersion
+    from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.indexes import IndexStates
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
@@ -260,6 +261,11 @@ class Group:
         begun = self._definition.begun_at(pending.body)
         # Without a mapping the guard refuses it, or the batch brings the definition itself.
         return self._definition.number if begun is None else begun
+
+    @property
+    def definition(self) -> Definition:
+        """The one after the batches accepted so far."""
+        return self._definition
 
     @property
     def upgrades(self) -> Upgrades:

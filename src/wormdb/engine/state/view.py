@@ -296,43 +296,81 @@ def _key_of(row: tuple[bytes, StoredVersion]) -> bytes:
     return row[0]
 
 
-class TopOverlay(Overlay):
-    """What an overlay holds up to one number, with changes on top that no entry has yet. It never grows.
+class _TopChanges:
+    """Changes on top of a state, in order; they only ever grow, so that each further one costs no copy."""
 
-    The changes count at that number too, as if they were by an entry behind it: `versions` have the next revision.
-    At earlier numbers it says what the overlay below says.
+    def __init__(self) -> None:
+        self.changes: list[LoggedChange] = []
+        self.versions: dict[bytes, list[tuple[int, StoredVersion]]] = {}
+        """By key the places among the changes, each with what it left."""
+
+    def add(self, changes: Sequence[LoggedChange], rev: int) -> None:
+        for change in changes:
+            held = StoredVersion(change.id, rev, change.seq, change.after, change.trash)
+            self.versions.setdefault(id_key(change.id), []).append((len(self.changes), held))
+            self.changes.append(change)
+
+
+class TopOverlay(Overlay):
+    """What an overlay holds up to one number, with changes on top that no entry has yet.
+
+    The changes count at that number too, as if an entry behind it had made them: what they leave has the next revision.
+    At earlier numbers it says what the overlay below says. It does not move, whatever is put on top of it.
     """
 
     def __init__(self, below: Overlay, number: LogNumber, changes: Sequence[LoggedChange], actor: str | None) -> None:
         """`changes` in the order in which they were made; their `before` and `seq` follow what is below."""
         super().__init__()
-        self._below, self._at = below, number
-        entry = Entry(
-            number=number + 1,
-            write_id=_NO_WRITE,
-            misc=0,
-            node=0,
-            previous=bytes(32),
-            batches=(LoggedBatch(id=_NO_WRITE, actor=actor, changes=tuple(changes)),),
-        )
-        self.apply(entry)
+        self._below, self._at, self._actor = below, number, actor
+        self._top = _TopChanges()
+        self._top.add(changes, number + 1)
+        self._limit = len(changes)
+        self._may_grow = False
         self.has_attached = below.has_attached
-        self._only_here = sum(below.get(key, number) is None for key in self._versions)
+
+    def with_more(self, changes: Sequence[LoggedChange], number: LogNumber) -> TopOverlay | None:
+        """The same with more changes on top; None if it is of another number, or not the last of its owner's."""
+        if not self._may_grow or len(self._top.changes) != self._limit or number != self._at:
+            return None
+        more = TopOverlay(self._below, self._at, (), self._actor)
+        self._top.add(changes, self._at + 1)
+        more._top, more._limit = self._top, len(self._top.changes)
+        return more.owned()
+
+    def owned(self) -> TopOverlay:
+        """This one, of one thread that may put more on top without a copy."""
+        self._may_grow = True
+        return self
 
     @property
     def size(self) -> int:
-        """How many ids entries below and the changes on top changed since the base."""
-        return self._below.size + self._only_here
+        """How many ids entries below and the changes on top changed, about: those that both did count twice."""
+        return self._below.size + len(self._top.versions)
 
     def entries(self, number: LogNumber) -> list[Entry]:
-        """The entries since the base up to `number`, in order; last what stands for the changes on top."""
+        """The entries since the base up to `number`, in order; last one that stands for the changes on top."""
         found = self._below.entries(min(number, self._at))
-        return found if number < self._at else [*found, *self._entries]
+        if number < self._at:
+            return found
+        if not self._entries:
+            batch = LoggedBatch(id=_NO_WRITE, actor=self._actor, changes=tuple(self._top.changes[: self._limit]))
+            self._entries = [
+                Entry(number=self._at + 1, write_id=_NO_WRITE, misc=0, node=0, previous=bytes(32), batches=(batch,))
+            ]
+        return [*found, *self._entries]
 
     def changes(self, after: int, number: LogNumber) -> list[DocumentChange]:
         """Every change by entries after one number up to another, then those on top."""
         found = self._below.changes(after, min(number, self._at))
-        return found if number < self._at else [*found, *super().changes(self._at, LogNumber(self._at + 1))]
+        return found if number < self._at else [*found, *self.on_top()]
+
+    def on_top(self) -> list[DocumentChange]:
+        """The changes that no entry has yet, in order; those further below first."""
+        below = self._below.on_top() if isinstance(self._below, TopOverlay) else []
+        return below + [
+            DocumentChange(id_key(one.id), one.seq, one.before, one.after, self._at + 1, self._actor)
+            for one in self._top.changes[: self._limit]
+        ]
 
     def attached(self, number: LogNumber) -> list[AttachedBlocks]:
         """What was attached below up to `number`, newest first."""
@@ -340,16 +378,17 @@ class TopOverlay(Overlay):
 
     def get(self, key: bytes, number: LogNumber) -> StoredVersion | None:
         """The newest version at or before `number`, what is on top included; None if there is none."""
-        if number >= self._at and (own := self._versions.get(key)):
-            return own[-1]
+        if number >= self._at:
+            for place, held in reversed(self._top.versions.get(key, ())):
+                if place < self._limit:
+                    return held
         return self._below.get(key, min(number, self._at))
 
     def uncovered(self, view: View) -> View:
         """A view of this overlay without its changes."""
-        changes = [change for entry in self._entries for batch in entry.batches for change in batch.changes]
+        changes = self._top.changes[: self._limit] if view.number >= self._at else []
         added = sum((change.after is not None) - (change.before is not None) for change in changes)
-        is_shown = view.number >= self._at
-        return replace(view, overlay=self._below, count=view.count - added if is_shown else view.count)
+        return replace(view, overlay=self._below, count=view.count - added)
 
     def since(self, number: LogNumber) -> Overlay:
         """Not of this one: a head stands on entries alone."""
@@ -361,7 +400,11 @@ class TopOverlay(Overlay):
         if number < self._at:
             return below
         if self._scanned is None:
-            newest = dict(below) | {key: own[-1] for key, own in self._versions.items()}
+            newest = dict(below)
+            for key in list(self._top.versions):
+                held = self.get(key, number)
+                if held is not None:
+                    newest[key] = held
             self._scanned = number, sorted(newest.items())
         return self._scanned[1]
 
@@ -494,18 +537,26 @@ class View:
             return None
         return [*older, *self.overlay.changes(number, self.number)]
 
-    def on_top(self, changes: Sequence[LoggedChange], actor: str | None = None) -> View:
+    def on_top(self, changes: Sequence[LoggedChange], actor: str | None = None, *, is_owned: bool = False) -> View:
         """The same state with changes on top, in order, that no entry has yet. No requests.
 
         Each must follow what is below it: its `before` is the document there, its `seq` the next. Everything that
         reads the tail takes them for a part of it: look-ups, scans, columns, indexes, unique values, counts. The
-        number stays, so what is on top has a revision above it: the next one, until its entry is known.
+        number stays, so what is on top has a revision above it: the next one, until its entry is known. With `is_owned`
+        only the caller's thread uses the state, and more of it costs no copy.
         """
         if not changes:
             return self
         added = sum((change.after is not None) - (change.before is not None) for change in changes)
-        overlay = TopOverlay(self.overlay, self.number, changes, actor)
+        more = self.overlay.with_more(changes, self.number) if isinstance(self.overlay, TopOverlay) else None
+        overlay = more or TopOverlay(self.overlay, self.number, changes, actor)
+        overlay = overlay.owned() if is_owned else overlay
         return replace(self, overlay=overlay, count=self.count + added)
+
+    @property
+    def top(self) -> list[DocumentChange]:
+        """The changes that lie on top, in order; none of most states. No requests."""
+        return self.overlay.on_top() if isinstance(self.overlay, TopOverlay) else []
 
     @property
     def bare(self) -> View:

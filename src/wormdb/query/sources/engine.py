@@ -269,8 +269,7 @@ class _Tail:
         tail._arrays = {index: list(seen) for index, seen in self._arrays.items()}
         tail._texts = {index: list(seen) for index, seen in self._texts.items()}
         tail.sample, tail._done = self.sample, self._done
-        on_top = view.overlay.changes(view.number, view.number)
-        tail._add([change.after for change in on_top if change.after is not None])
+        tail._add([change.after for change in view.top if change.after is not None])
         return tail
 
     def _add(self, texts: Sequence[bytes]) -> None:
