@@ -32,8 +32,8 @@ from wormdb.errors import (
 from wormdb.format.entry import decode_entry
 from wormdb.format.event import JobAttached, TransactionFinished, TransactionPrepared
 from wormdb.format.root import decode_root
-from wormdb.format.transaction import decode_record
-from wormdb.settings import LOG_RETENTION_MS_MIN
+from wormdb.format.transaction import decode_record, transaction_began
+from wormdb.settings import LOG_RETENTION_MS_MIN, TRANSACTION_LEASE_MS
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
@@ -110,11 +110,20 @@ class WideBucket(Bucket):
             self.second_records.append(transaction)
             self.note(f"a second record of {transaction}: {record.committed}")
             return
+        if record.committed and not self._is_timely(transaction):
+            self.note(f"  {transaction} is too late to be committed")
+            self.second_records.append(transaction)
+            return
         self.decided[transaction] = record.committed
         if record.committed:
             for call in self.calls_of[transaction]:
                 self._takes_effect(call)
         self.note(f"  {transaction} is {'committed' if record.committed else 'aborted'}: {self.calls_of[transaction]}")
+
+    def _is_timely(self, transaction: str) -> bool:
+        """Whether a record that is written now is within its lease."""
+        is_timeless = not self.weather.shows_time
+        return is_timeless or self.clock.now_ms() - transaction_began(transaction) <= TRANSACTION_LEASE_MS
 
     def _entry_written(self, name: str, number: int, body: bytes) -> None:
         log = self.logs[name]
@@ -147,7 +156,7 @@ class WideBucket(Bucket):
         if name in self.finished[event.tx]:
             self.broken.append(f"{event.tx} was finished twice in {name}")
         self.finished[event.tx][name] = event.committed
-        if self.decided.get(event.tx) != event.committed:
+        if bool(self.decided.get(event.tx)) != event.committed:
             told = f"entry {number} of {name} says that {event.tx} is committed={event.committed}"
             self.broken.append(f"{told}, its record said {self.decided.get(event.tx)}")
 
