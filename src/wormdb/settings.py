@@ -308,7 +308,7 @@ TRANSACTION_BYTES_MAX: Final = 1 * MIB
 TRANSACTION_ABANDONED_SECONDS: Final = 5.0
 """How long a transaction that is not decided is waited for by what it is in the way of; then it is aborted."""
 TRANSACTION_LEASE_MS: Final = 600_000
-"""A transaction commits within this time of its beginning, by the store's time, or never."""
+"""All collections of a transaction have it prepared within this time of its beginning, by the store's time."""
 TRANSACTION_RECORD_MS: Final = 3_600_000
 """How long the record of a transaction stays at least after that began."""
 TRANSACTION_PENDING_BYTES_MAX: Final = 1 * MIB

@@ -314,7 +314,7 @@ def transaction_record() -> TransactionRecord:
 
 def transaction_floor() -> TransactionFloor:
     """Records below it may be gone."""
-    return TransactionFloor(floor=write_id(60), write_id=write_id(67))
+    return TransactionFloor(floor=write_id(60), following=write_id(61), write_id=write_id(67))
 
 
 def function_root() -> Root:

@@ -19,7 +19,7 @@ from wormdb.system.deadline import Deadline, within
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from wormdb.engine.ledger import ForwardMode, Ledger, MiscClock, Runtime
     from wormdb.files.foreign.collections import ForeignCollections
@@ -250,6 +250,14 @@ class Ledgers:
         settings = self._settings
         rules = RetentionRules(log_retention_ms=settings.log_retention_ms, job_expiry_ms=settings.job_expiry_ms)
         return collect(self.site(prefix), rules, dry_run=dry_run, told=told)
+
+    def collect_records(self, collections: Callable[[], Iterable[str]], *, dry_run: bool = False) -> int:
+        """Remove records of transactions over several collections. Costs and raises as `collect_records`."""
+        from wormdb.maintenance.gc.transactions import collect_records
+
+        self.lifetime.check()
+        store = self.store.inner if isinstance(self.store, CachedStore) else self.store
+        return collect_records(self.runtime.on(store), collections, dry_run=dry_run)
 
     def plans_of(self, prefix: str) -> PlanCache:
         """The plans that are remembered for a collection."""

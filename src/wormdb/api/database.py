@@ -407,7 +407,8 @@ class Database(TransactionMethods):
         Retired objects, what writers left behind, jobs that were not ended, the log past its retention; with `dry_run`
         nothing is written. 3 GETs for each collection, 1 LIST for each 1,000 objects, 1 GET for each page of a list and
         each inner node of an index; if something goes 2 PUTs and 1 DELETE for each 1,000. `told` hears how far it is.
-        Without names also what checks of the store left behind, for 1 GET and 1 LIST.
+        Without names also what checks of the store left behind, for 1 GET and 1 LIST, and records of transactions that
+        are finished everywhere, for 1 LIST if there are none.
         Raises CorruptionError if it is not certain what is needed, UnavailableError, OutcomeUnknownError.
         """
         found = [self._ledgers.gc(prefix, dry_run=dry_run, told=told) for prefix in self._prefixes(names)]
@@ -415,6 +416,8 @@ class Database(TransactionMethods):
             from wormdb.storage.conditions import remove_probes
 
             remove_probes(self._store)
+        if names is None:
+            self._ledgers.collect_records(self.collections, dry_run=dry_run)
         return found
 
     @works

@@ -6,6 +6,7 @@ their own clocks and stores, in one process.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -453,15 +454,15 @@ class Ledger:
                 pending = self.blobs.guarded(pending)
             return self._commit(pending, self._runtime.clock.monotonic() + deadline.left)
 
-    def finish_transactions(self, *, seconds: float = COMMIT_SECONDS) -> int:
-        """Finish the pending transactions that are decided; how many are left. 1 PUT if there are any.
+    def finish_transactions(self, before: str = "") -> int:
+        """Finish the pending transactions that are decided, and abort the abandoned; how many are left.
 
-        1 GET as `view`, and 1 for each that is not known to be decided.
+        With `before` those with lower ids are taken for abandoned, and only they count. As `Arbiter.judge` for those
+        that this process knows of, and 1 PUT if some can be finished.
         """
-        if not self.view().pending:
-            return 0
-        self.commit(Pending(self.batch_id()), seconds=seconds)
-        return len(self._head.view().pending)
+        if self._runtime.arbiter.judge(self._head.view().pending, before=before):
+            self.commit(Pending(self.batch_id()))
+        return sum(not before or one.id < before for one in self._head.view().pending)
 
     def _before_write(self) -> None:
         """Have the store tried before the first write; raises UnsupportedStoreError."""
@@ -573,14 +574,24 @@ class Ledger:
         return trimmer.run(retention_ms, self._runtime.trim_floor(self.collection))
 
     def finish(self) -> None:
-        """Write the readable files of what was committed here; before this process closes. Costs as `forward`."""
+        """Write the readable files of what was committed here; before this process closes. Costs as `forward`.
+
+        1 PUT more if transactions are pending that are known to be decided: then others need not look at their records.
+        """
+        if any(self._runtime.decisions(one.id) is not None for one in self._head.view().pending):
+            with suppress(WormError):  # others finish them
+                self.commit(Pending(self.batch_id()))
         self._keeper.finish()
 
     def forward(self) -> LogNumber:
         """Bring the whole log into blocks, indexes and history, and build the indexes that wait; through which number.
 
-        See `Keeper.forward` for what it costs.
+        See `Keeper.forward` for what it costs. Pending transactions are finished, as `finish_transactions` says.
         """
         self._runtime.check()
         self._before_write()
-        return self._keeper.forward()
+        number = self._keeper.forward()
+        pending = self._head.view().pending
+        if pending and self.finish_transactions() < len(pending):
+            return self._keeper.forward()
+        return number

@@ -35,6 +35,7 @@ __all__ = [
     "decode_record",
     "encode_floor",
     "encode_record",
+    "floor_at",
     "new_transaction_id",
     "transaction_began",
 ]
@@ -56,9 +57,11 @@ class TransactionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class TransactionFloor(msgspec.Struct, frozen=True, kw_only=True):
-    """Records of transactions whose ids sort before `floor` may be gone."""
+    """Records of transactions whose ids sort before `floor` may be gone. It only rises, by compare-and-set."""
 
     floor: Id = msgspec.field(name="f")
+    following: Id = msgspec.field(name="n")
+    """The next floor: when this object was written all transactions before it had been finished everywhere."""
     write_id: Id = msgspec.field(name="w")
 
 
@@ -70,6 +73,11 @@ def new_transaction_id(began: int, chance: Chance) -> WriteId:
     """An id that never repeats, of a transaction that began at a time of the store, in milliseconds."""
     digits = f"{began:0{_TIME_DIGITS}x}"[-_TIME_DIGITS:]
     return WriteId(digits + chance.token(16).hex()[_TIME_DIGITS:])
+
+
+def floor_at(time: int) -> WriteId:
+    """The lowest id of a transaction that began at a time of the store, in milliseconds, or later."""
+    return WriteId(f"{max(time, 0):0{_TIME_DIGITS}x}".ljust(32, "0"))
 
 
 def transaction_began(transaction: str) -> StoreTime:

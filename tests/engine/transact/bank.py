@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import doc, ident
-from wormdb.engine.commit.operations import Insert, Pending, ReadVersion, Save
+from wormdb.engine.commit.operations import Insert, Pending, Prepare, ReadVersion, Save
 from wormdb.engine.commit.reads import ReadSet
 from wormdb.engine.ledger import Ledger, Runtime, TailLimits
 from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.state.view import id_key
 from wormdb.engine.transact.coordinator import Participant
 from wormdb.format import json
+from wormdb.format.transaction import new_transaction_id
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import ManualClock, SeededChance
@@ -94,6 +95,19 @@ class Process:
     ) -> TransactionResult:
         """Move money from an account to the one of the same name in another collection."""
         return self.commit(self.adds(source, {name: -amount}), self.adds(target, {name: amount}))
+
+    def prepare(self, *participants: Participant) -> str:
+        """Prepare a transaction in all its collections, and leave it there; its id."""
+        folders = tuple(sorted(each.ledger.collection for each in participants))
+        began = min(each.ledger.time or 0 for each in participants)
+        transaction = new_transaction_id(began, self.runtime.chance)
+        for each in participants:
+            each.ledger.prepare(replace(each.guarded(), prepare=Prepare(transaction, folders)))
+        return transaction
+
+    def abandon(self, amount: int = 1) -> str:
+        """As `move`, but it is not decided; its id."""
+        return self.prepare(self.adds(NAMES[0], {"x": -amount}), self.adds(NAMES[1], {"x": amount}))
 
     def commit(self, *participants: Participant, seconds: float = 30.0) -> TransactionResult:
         """Commit a transaction."""

@@ -30,6 +30,8 @@ class CommitResult:
     changes: tuple[LoggedChange, ...]
     id: str = ""
     """Its commit id, as `resolve` takes it; empty if nothing had to be written."""
+    time: StoreTime | None = None
+    """The store's time of the answer that told; None if it showed none, or if another process wrote it."""
 
 
 Outcome = CommitResult | WormError
@@ -43,6 +45,8 @@ class Attempt:
     body: bytes
     known: StoreTime | None
     """When the state it was checked against was known, by the store's time."""
+    answered: StoreTime | None = None
+    """When the store said that it is there."""
     refused_only: bool = True
     """Whether every answer so far said that nothing was done, so that the entry is certainly not in the log."""
 
@@ -71,11 +75,11 @@ def batches_of(entry: Entry) -> list[LoggedBatch]:
     return [*entry.batches, *prepared] if entry.events else list(entry.batches)
 
 
-def committed(entry: Entry, batch: str) -> CommitResult:
-    """The outcome of a batch that an entry holds."""
+def committed(entry: Entry, batch: str, time: StoreTime | None = None) -> CommitResult:
+    """The outcome of a batch that an entry holds, as the store said at `time`."""
     (changes,) = (one.changes for one in batches_of(entry) if one.id == batch)
     number = LogNumber(entry.number)
-    return CommitResult(number, Misc(entry.misc), changes, str(CommitId(number, WriteId(entry.write_id), batch)))
+    return CommitResult(number, Misc(entry.misc), changes, str(CommitId(number, WriteId(entry.write_id), batch)), time)
 
 
 def offered(offer: Offer, batch: str) -> CommitId:

@@ -194,7 +194,7 @@ class Committer:
             waiting = [pending for pending in waiting if pending.id not in refused]
             if attempt is None:
                 break
-            if is_offer and len(attempt.body) <= OFFER_BYTES_MAX:
+            if is_offer and not attempt.entry.events and len(attempt.body) <= OFFER_BYTES_MAX:
                 self._offer(attempt, deadline)
                 fresh = True
                 continue
@@ -207,7 +207,7 @@ class Committer:
                 self._end({pending.id: self._failed(error, attempt, pending) for pending in waiting})
                 break
             told = batches_of(attempt.entry) if landed else ()
-            self._end({batch.id: committed(attempt.entry, batch.id) for batch in told})
+            self._end({batch.id: committed(attempt.entry, batch.id, attempt.answered) for batch in told})
             fresh |= landed
             losses += not landed
             self._offers.forget_ended()
@@ -490,6 +490,7 @@ class Committer:
             match outcome:
                 case Landed(time=time):
                     created = time if self._confirm(attempt, time) else None
+                    attempt.answered = time
                     self._head.absorb(LogRecord(attempt.entry, entry_hash(attempt.body), len(attempt.body)), created)
                     log.debug("%s: committed entry %d, %d batches", self._collection, attempt.number, attempt.batches)
                     self._pace.won(attempt.number, self._clock.monotonic() - start)

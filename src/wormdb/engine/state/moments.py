@@ -57,6 +57,7 @@ class AsOf:
         """The same moment as a view knows it. No requests."""
         if not self.is_time:
             return self
+        view = view.bare
         made = [entry.number for entry in view.overlay.entries(view.number) if misc_ms(entry.misc) <= self.bound]
         if view.place is not None:
             root = view.place.root
@@ -126,7 +127,7 @@ def _earlier(view: View, number: int) -> View:
     """A view before its last entries, with as many documents as there were."""
     later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
     added = sum(map(_added, later))
-    return replace(view, number=LogNumber(number), count=view.count - added)
+    return replace(view, number=LogNumber(number), count=view.count - added, pending=())
 
 
 def _brings(entry: Entry) -> bool:

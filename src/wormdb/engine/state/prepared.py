@@ -10,7 +10,7 @@ Whether it committed is not told by this log but by its record; `Decisions` are 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -24,13 +24,15 @@ from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.view import View
     from wormdb.format.change import LoggedBatch, LoggedChange
     from wormdb.format.event import Event
     from wormdb.format.kinds import Document
 
-__all__ = ["Decisions", "Footprint", "Prepared", "after_events", "carried", "from_root", "values_of"]
+__all__ = ["Decisions", "Footprint", "Prepared", "after_events", "carried", "from_root", "values_of", "with_committed"]
 
 DECISIONS_MAX: Final = 65_536
 """How many decisions a process remembers; a forgotten one is read again."""
@@ -143,6 +145,15 @@ def from_root(found: Iterable[PendingTransaction]) -> tuple[Prepared, ...]:
 def carried(pending: Iterable[Prepared]) -> tuple[PendingTransaction, ...]:
     """As a root has them."""
     return tuple(PendingTransaction(number=each.number, prepared=each.event) for each in pending)
+
+
+def with_committed(view: View, committed: AbstractSet[str]) -> View:
+    """A state with what those of its pending transactions write that have committed. No requests."""
+    shown = [one for one in view.pending if one.id in committed]
+    if not shown:
+        return view
+    changes = [change for one in shown for change in one.batch.changes]
+    return replace(view.on_top(changes), committed=frozenset(one.id for one in shown))
 
 
 class Decisions:

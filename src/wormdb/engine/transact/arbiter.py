@@ -68,6 +68,23 @@ class Arbiter:
             pause(self.clock, min(wait * (0.5 + self.chance.fraction()), max(until - now, 0.0)))
             wait = min(2 * wait, WAIT_SECONDS_MAX)
 
+    def judge(self, pending: Sequence[Prepared], *, before: str = "") -> bool:
+        """Learn what became of some pending transactions, and abort the abandoned; whether one of them is decided.
+
+        So are those whose ids are below `before`. 1 GET for each not known to be decided, and 1 PUT to abort one.
+        Raises UnavailableError.
+        """
+        if not pending:
+            return False
+        self.look(pending)
+        now = self.clock.monotonic()
+        for one in pending:
+            if self.decisions(one.id) is None:
+                age = now - self.decisions.met(one.id, now)
+                if one.id < before or age >= TRANSACTION_ABANDONED_SECONDS:
+                    self.abort(one)
+        return any(self.decisions(one.id) is not None for one in pending)
+
     def abort(self, one: Prepared) -> bool:
         """Have a transaction aborted, unless it is decided; whether it committed. Costs as `TransactionRecords.decide`.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from wormdb.engine.commit.operations import Guards, Pending, Prepare
 from wormdb.engine.commit.reads import ReadGuard
-from wormdb.engine.transact.records import commit_id_of
+from wormdb.engine.transact.records import commit_id_of, is_timely
 from wormdb.errors import OutcomeUnknownError, TransactionConflictError, UnavailableError, WormError
 from wormdb.format.transaction import new_transaction_id
 from wormdb.settings import COMMIT_SECONDS
@@ -78,6 +78,14 @@ class Participant:
     pending: Pending | None
     reads: ReadSet | None = None
 
+    def guarded(self) -> Pending:
+        """The batch, which what was read guards too."""
+        pending = self.pending or Pending(self.ledger.batch_id())
+        if self.reads is None:
+            return pending
+        guard = ReadGuard(self.ledger.collection.rstrip("/"), self.reads)
+        return replace(pending, guard=Guards.of(pending.guard, guard), reads=self.reads)
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionResult:
@@ -125,6 +133,9 @@ class Coordinator:
             if errors:
                 is_prepared = results or any(isinstance(each, OutcomeUnknownError) for each in errors)
                 self._give_up(prepare, errors, is_prepared=bool(is_prepared))
+            if not all(is_timely(transaction, each.time) for each in results):
+                late = UnavailableError(f"transaction {transaction}", reason="its collections answered too late")
+                self._give_up(prepare, [late], is_prepared=True)
             until = self.clock.monotonic() + deadline.left
             committed = self.records.decide(transaction, prepare.participants, committed=True, deadline=until)
         self.decisions.learn(transaction, committed=committed)
@@ -141,13 +152,18 @@ class Coordinator:
 
     def _commit_alone(self, one: Participant, seconds: float) -> TransactionResult:
         """One collection needs no record: a batch is all or nothing."""
-        result = one.ledger.commit(_guarded(one), seconds=seconds)
+        result = one.ledger.commit(one.guarded(), seconds=seconds)
         folder = one.ledger.collection
         return TransactionResult("", {folder: result.number}, {folder: result.changes}, result.id)
 
     def _prepare(self, one: Participant, prepare: Prepare, seconds: float) -> CommitResult | WormError:
+        """Have a participant prepared; what it brings of a definition is committed before, whatever comes of it."""
+        pending = one.guarded()
         try:
-            return one.ledger.prepare(replace(_guarded(one), prepare=prepare), seconds=seconds)
+            if pending.events:
+                first = Pending(one.ledger.batch_id(), events=pending.events, guard=pending.guard, body=pending.body)
+                one.ledger.commit(first, seconds=seconds)
+            return one.ledger.prepare(replace(pending, events=(), prepare=prepare), seconds=seconds)
         except WormError as error:
             return error
 
@@ -169,12 +185,3 @@ class Coordinator:
                 f"transaction {prepare.tx}", reason=f"it did not commit: {told.reason}", fix="retry", key=told.key
             ) from told
         raise told
-
-
-def _guarded(one: Participant) -> Pending:
-    """The batch of a participant, which what was read there guards too."""
-    pending = one.pending or Pending(one.ledger.batch_id())
-    if one.reads is None:
-        return pending
-    guard = ReadGuard(one.ledger.collection.rstrip("/"), one.reads)
-    return replace(pending, guard=Guards.of(pending.guard, guard), reads=one.reads)

@@ -3,9 +3,11 @@
 Who may create it: its coordinator says "committed" when it knows that all collections have it prepared; any process
 may say "aborted" at any time before. Of two that create it one wins, and what is there is true.
 
-Records do not stay for ever, and a process may sleep for as long as it likes before it creates one. So a record that
-says "committed" counts only if it was written within a lease from the beginning of the transaction, which is in its id,
-both by the store's time. After the lease what is missing is aborted for good, and records can be removed.
+Records do not stay for ever, and a process may sleep for as long as it likes before it creates one. So garbage
+collection raises a floor over a transaction before it removes its record: below it records mean nothing, and what is
+still pending there never committed. It does so an hour after the transaction began, by the store's time, which is in
+its id; so the floor need be read only for one that is old. And a coordinator says "committed" only if all its
+collections answered soon after it began: so what garbage collection finds pending is all that can still commit.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 from wormdb.engine.log.paths import TRANSACTION_FLOOR, transaction_key
-from wormdb.errors import NotFoundError, OutcomeUnknownError, UnavailableError
+from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.transaction import (
     TransactionRecord,
     decode_floor,
@@ -23,7 +25,7 @@ from wormdb.format.transaction import (
     encode_record,
     transaction_began,
 )
-from wormdb.settings import TRANSACTION_LEASE_MS
+from wormdb.settings import TRANSACTION_LEASE_MS, TRANSACTION_RECORD_MS
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
 from wormdb.system.clock import new_write_id
@@ -38,14 +40,12 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.types import StoreTime
 
-__all__ = ["RecordAnswer", "TransactionRecords", "commit_id_of"]
+__all__ = ["RecordAnswer", "TransactionRecords", "commit_id_of", "is_timely", "is_young"]
 
 log = logging.getLogger(__name__)
 
-TIMELY_MS: Final = TRANSACTION_LEASE_MS // 2
-"""An answer that came so soon is about a record within its lease, whatever the clocks of a store's machines say."""
-DEAD_MS: Final = TRANSACTION_LEASE_MS * 3 // 2
-"""A record that was not there so late will never count, for the same reason."""
+YOUNG_MS: Final = TRANSACTION_RECORD_MS // 2
+"""The floor is not above a transaction that began so little before an answer of the store."""
 PAUSE_SECONDS: Final = 0.2
 CONTENT_TYPE: Final = "application/octet-stream"
 
@@ -53,6 +53,16 @@ CONTENT_TYPE: Final = "application/octet-stream"
 def commit_id_of(transaction: str) -> str:
     """What a transaction is called by a caller who asks for it later."""
     return f"tx-{transaction}"
+
+
+def is_young(transaction: str, time: StoreTime | None) -> bool:
+    """Whether a transaction began so little before an answer of the store that its record cannot be removed yet."""
+    return time is not None and time - transaction_began(transaction) <= YOUNG_MS
+
+
+def is_timely(transaction: str, time: StoreTime | None) -> bool:
+    """Whether an answer came so soon that the transaction may commit. A store that shows no time keeps its records."""
+    return time is None or time - transaction_began(transaction) <= TRANSACTION_LEASE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +83,27 @@ class TransactionRecords:
     chance: Chance
 
     def read(self, transaction: str) -> RecordAnswer:
-        """Whether a transaction committed. 1 GET, and 1 HEAD if it began long ago.
+        """Whether a transaction committed that is pending in a state just read. 1 GET, and 1 if it began long ago.
 
-        It must be known to be pending somewhere at about the time of the answer: of one that is finished everywhere
-        the record may be gone. Raises CorruptionError.
+        Raises CorruptionError.
         """
         key = transaction_key(transaction)
         probe = self.store.probe(key)
-        if probe.found is None:
-            is_dead = probe.time is not None and probe.time - transaction_began(transaction) > DEAD_MS
-            return RecordAnswer(False if is_dead else None, probe.time)
-        record = decode_record(probe.found.body, name=key, transaction=transaction)
-        return RecordAnswer(self._counts(record, probe.time), probe.time)
+        committed: bool | None = None
+        if probe.found is not None:
+            committed = decode_record(probe.found.body, name=key, transaction=transaction).committed
+        if committed is not False and not self.is_above(transaction, probe.time):
+            committed = False
+        return RecordAnswer(committed, probe.time)
+
+    def is_above(self, transaction: str, time: StoreTime | None) -> bool:
+        """Whether what the store said at `time` of a transaction's record counts. 1 GET if that began long before.
+
+        The floor is read after it: what is not below it now was not below it then.
+        """
+        if is_young(transaction, time):
+            return True
+        return transaction >= self.floor()
 
     def decide(self, transaction: str, participants: Sequence[str], *, committed: bool, deadline: float) -> bool:
         """Create the record if there is none; whether the transaction committed, as the one that is there says.
@@ -106,7 +125,6 @@ class TransactionRecords:
             outcome = put_classified(self.store, key, body, IfAbsent(), content_type=CONTENT_TYPE)
             match outcome:
                 case Landed(time=time):
-                    log.debug("transaction %s is %s", transaction, "committed" if committed else "aborted")
                     return self._counts(record, time)
                 case Lost(found=None):
                     raise self._unknown(transaction, "its record was there, and is gone")
@@ -129,31 +147,32 @@ class TransactionRecords:
         return "" if found is None else decode_floor(found.body, name=TRANSACTION_FLOOR).floor
 
     def fate(self, transaction: str, *, settle: bool, deadline: float) -> bool | None:
-        """What became of a transaction, pending or not; None if that is not known. 2 GETs, and 1 HEAD if it is old.
+        """What became of a transaction, pending or not; None if that is not known. 2 GETs.
 
         With `settle` one that is not decided is aborted, as `decide` does. What was decided so long ago that its record
         may be gone is not known.
         """
-        committed = self.read(transaction).committed
-        if committed is None and settle:
+        found = self.store.probe(key := transaction_key(transaction)).found
+        committed: bool | None = None
+        if found is not None:
+            committed = decode_record(found.body, name=key, transaction=transaction).committed
+        elif settle:
             committed = self.decide(transaction, (), committed=False, deadline=deadline)
-        # After it: what the floor does not cover now was not removed when it was looked at.
-        if not committed and transaction < self.floor():
-            return None
-        return committed
+        # After it: what is not below the floor now was not removed when it was looked at.
+        return None if transaction < self.floor() else committed
 
     def _counts(self, record: TransactionRecord, time: StoreTime | None) -> bool:
-        """Whether a record that was there at `time` makes its transaction commit."""
-        if not record.committed:
-            return False
-        began = transaction_began(record.tx)
-        if time is None or time - began <= TIMELY_MS:
-            return True  # a store that shows no time keeps its records
-        try:
-            written = self.store.head(transaction_key(record.tx)).modified
-        except NotFoundError as error:
-            raise self._unknown(record.tx, "its record was there, and is gone") from error
-        return written - began <= TRANSACTION_LEASE_MS
+        """Whether its transaction committed, by a record that was there at `time`. Raises OutcomeUnknownError."""
+        if record.committed:
+            try:
+                is_above = self.is_above(record.tx, time)
+            except WormError as error:
+                raise self._unknown(record.tx, f"its record is there, but may be a late one: {error}") from error
+            if not is_above:
+                # It landed where another may have been, which was removed since: by now only the logs tell.
+                raise self._unknown(record.tx, "the answer came so late that its record may have been removed")
+        log.debug("transaction %s is %s", record.tx, "committed" if record.committed else "aborted")
+        return record.committed
 
     @staticmethod
     def _unknown(transaction: str, reason: str) -> OutcomeUnknownError:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.commit.head import is_recent
+from wormdb.engine.state.prepared import with_committed
 from wormdb.errors import TransactionConflictError, UnavailableError
 
 if TYPE_CHECKING:
@@ -16,19 +17,10 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.engine.transact.arbiter import Arbiter
 
-__all__ = ["ShownStates", "with_committed"]
+__all__ = ["ShownStates"]
 
 PREPARE_WAIT_SECONDS: Final = 0.2
 """How long a transaction waits for an older one that is in its way."""
-
-
-def with_committed(view: View, committed: frozenset[str]) -> View:
-    """A state with what those of its pending transactions write that have committed. No requests."""
-    shown = [one for one in view.pending if one.id in committed]
-    if not shown:
-        return view
-    changes = [change for one in shown for change in one.batch.changes]
-    return replace(view.on_top(changes), committed=frozenset(one.id for one in shown))
 
 
 @dataclass(slots=True)
