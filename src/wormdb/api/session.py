@@ -214,7 +214,7 @@ class CollectionSession:
 
 def _tops(view: View) -> list[tuple[bytes, int]]:
     """What other transactions are certain to write, on top of a state."""
-    return [(change.key, change.seq) for change in view.top]
+    return [(change.id, change.seq) for change in view.top]
 
 
 def collect_moment(new: CollectionSession, others: Sequence[CollectionSession]) -> View:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from wormdb.api.batch import Batch
     from wormdb.api.calls import CallKind
     from wormdb.api.document import Document
+    from wormdb.engine.commit.reads import ReadSet
     from wormdb.engine.state.view import View
+    from wormdb.engine.transact.coordinator import Coordinator
     from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.settings import Settings
@@ -218,6 +220,7 @@ class Transaction:
     def __init__(  # noqa: PLR0913 - everything comes in by argument
         self,
         opener: CollectionOpener,
+        coordinator: Callable[[], Coordinator],
         *,
         settings: Settings,
         clock: Clock,
@@ -237,6 +240,7 @@ class Transaction:
         self.result: TransactionCommit | None = None
         """What was committed; None before."""
         self._opener = opener
+        self._coordinator = coordinator
         self._ended = ended
         self._settings = settings
         self._clock = clock
@@ -296,14 +300,17 @@ class Transaction:
 
     def check(self) -> None:
         """Raise ClosedError after the end, TransactionTooOldError, InvalidRequestError in another thread."""
+        self._check_usable()
+        if self.is_over:
+            raise TransactionTooOldError("transaction", reason=f"it is open for more than {self._seconds:g} seconds")
+
+    def _check_usable(self) -> None:
         if self.state != "open":
             raise ClosedError("transaction", reason=f"it is {self.state}", fix="begin another one")
         if threading.get_ident() != self._thread:
             raise InvalidRequestError(
                 "transaction", reason="another thread began it", fix="use it in the thread that began it"
             )
-        if self.is_over:
-            raise TransactionTooOldError("transaction", reason=f"it is open for more than {self._seconds:g} seconds")
 
     @property
     def is_over(self) -> bool:
@@ -331,8 +338,7 @@ class Transaction:
         TransactionConflictError, TransactionTooOldError, UnavailableError with nothing written, and
         OutcomeUnknownError whose `commit_id` is for `Database.resolve`.
         """
-        if self.state != "open":
-            self.check()
+        self._check_usable()
         try:
             self.check()
             result = self._commit(timeout)
@@ -365,41 +371,75 @@ class Transaction:
             for folder, each in sorted(self._sessions.items())
             if is_serializable and each.draft is not None and each.is_reading and folder not in writing
         }
-        ((folder, session), *more) = writing.items()
-        if more or reading:
-            raise NotImplementedError
-        access = self._accesses[folder]
-        with access.limited("commit", timeout):
-            return self._attempt(session, access)
+        access = self._accesses[next(iter(writing))]
+        with access.limited("commit", timeout) as deadline:
+            seconds = access.settings.commit_seconds if deadline is None else deadline.left
+            try:
+                if len(writing) == 1 and not reading:
+                    return self._commit_one(*writing.popitem(), seconds)
+                return self._commit_several(writing, reading, seconds)
+            except (TransactionConflictError, OutcomeUnknownError):
+                raise
+            except (ConflictError, AlreadyExistsError) as error:
+                # What was free and unchanged in the transaction's state is not any more.
+                raise as_conflict(error, access.name) from error
 
-    def _attempt(self, session: CollectionSession, access: Access[Any]) -> TransactionCommit:
+    def _commit_one(self, folder: str, session: CollectionSession, seconds: float) -> TransactionCommit:
+        """One collection needs no more than its log: a batch is all or nothing."""
+        access = self._accesses[folder]
         pending = self._pending(session, access)
         if pending.events:
             access.home.publish()
-        try:
-            done = access.ledger.commit(pending, seconds=access.settings.commit_seconds)
-        except (TransactionConflictError, OutcomeUnknownError):
-            raise
-        except (ConflictError, AlreadyExistsError) as error:
-            # What was free and unchanged in the transaction's state is not any more.
-            raise as_conflict(error, session.name) from error
+        reads = self._reads(session)
+        guard = Guards.of(pending.guard, ReadGuard(session.name, reads))
+        done = access.ledger.commit(replace(pending, guard=guard, reads=reads), seconds=seconds)
         session.landed = int(done.number)
-        folder = access.ledger.collection
         return TransactionCommit(done.id, {folder: CollectionCommit(len(done.changes), int(done.number))})
 
+    def _commit_several(
+        self, writing: dict[str, CollectionSession], reading: dict[str, CollectionSession], seconds: float
+    ) -> TransactionCommit:
+        from wormdb.engine.transact.coordinator import Participant  # transactions of one collection do without
+
+        participants = [Participant(each.ledger, None, each.reads()) for each in reading.values()]
+        for folder, session in writing.items():
+            pending = self._defined(self._pending(session, self._accesses[folder]), self._accesses[folder])
+            participants.append(Participant(session.ledger, pending, self._reads(session)))
+        done = self._coordinator().commit(participants, seconds=seconds)
+        written = {folder: CollectionCommit(len(done.changes[folder]), None) for folder in writing}
+        return TransactionCommit(done.commit_id, written)
+
+    def _defined(self, pending: Pending, access: Access[Any]) -> Pending:
+        """A batch without the definition that it brings: that goes before, by an entry of its own. 1 PUT."""
+        if not pending.events:
+            return pending
+        access.home.publish()
+        first = Pending(
+            id=access.ledger.batch_id(),
+            events=pending.events,
+            actor=pending.actor,
+            meta=pending.meta,
+            guard=access.writer.guard((), pending.events),
+            body=pending.body,
+        )
+        access.ledger.commit(first, seconds=access.settings.commit_seconds)
+        return replace(pending, events=(), guard=access.writer.guard(pending.operations, ()))
+
+    def _reads(self, session: CollectionSession) -> ReadSet:
+        return session.reads(is_serializable=self.isolation == "serializable")
+
     def _pending(self, session: CollectionSession, access: Access[Any]) -> Pending:
-        """Everything that is to be written to one collection, as one batch that validates what was read."""
+        """Everything that is to be written to one collection, as one batch."""
         draft = session.draft
         assert draft is not None, "it is writing"
         operations = draft.operations()
-        reads = session.reads(is_serializable=self.isolation == "serializable")
         return Pending(
             id=access.ledger.batch_id(),
             operations=operations,
             events=draft.events,
             actor=self._author.actor,
             meta=self._author.meta,
-            guard=Guards.of(access.writer.guard(operations, draft.events), ReadGuard(session.name, reads)),
+            guard=access.writer.guard(operations, draft.events),
             body=draft.view.definition.body or access.writer.definition,
         )
 

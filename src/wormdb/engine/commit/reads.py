@@ -71,7 +71,7 @@ class ReadGuard:
             self._check_by_look_up(view)
             return
         # What was certain to come when it was read, because its transaction had been decided, is not news.
-        certain = {(change.key, change.seq) for change in seen.top}
+        certain = {(id_key(change.id), change.seq) for change in seen.top}
         news = [change for change in changes if (change.key, change.seq) not in certain]
         if not news:
             return
