@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.rig import doc, ident
+from tests.engine.rig import Asking, HookStore, doc, ident
 from tests.engine.transact.bank import FIRST, NAMES, Bank, balance, balances
 from wormdb.engine.commit.operations import Insert, InsertNext, Remove, Save
+from wormdb.engine.log.paths import transaction_key
 from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError, TransactionConflictError, UnavailableError, UniqueViolationError
 from wormdb.format.event import (
@@ -55,6 +56,22 @@ def test_an_abandoned_one_is_aborted_after_some_seconds_by_what_it_is_in_the_way
     assert balances(bank.process()) == [1, FIRST]
 
 
+def test_one_that_commits_while_it_is_aborted_has_committed() -> None:
+    bank = Bank().open()
+    transaction = bank.process().abandon(5)
+    hooked = HookStore(bank.store)
+
+    def commit(verb: str, key: str) -> None:
+        if verb == "put" and key == transaction_key(transaction):
+            hooked.before = None
+            assert bank.process().runtime.records.decide(transaction, NAMES, committed=True, deadline=0.0)
+
+    hooked.before = commit
+    bank.process(hooked).put(EAST, "x", 1)
+    assert entries(bank, EAST) == ["b", "p", "cb", "b"]
+    assert balances(bank.process()) == [1, FIRST + 5]
+
+
 def test_what_does_not_touch_it_does_not_wait_for_it() -> None:
     bank = Bank().open()
     bank.process().abandon()
@@ -98,8 +115,6 @@ def test_two_that_read_the_same_do_not_stand_in_each_others_way() -> None:
 
 
 def test_a_batch_whose_guard_may_read_anything_waits_for_what_writes() -> None:
-    from tests.engine.rig import Asking
-
     bank = Bank().open()
     process = bank.process()
     process.move(5)
