@@ -227,7 +227,7 @@ class Teller:
 
     def snapshot(self) -> None:
         """One moment of all collections."""
-        with self.world.deed("snapshot", isolation="reader") as deed, self.db.snapshot() as moment:
+        with self.world.deed("snapshot", isolation="reader") as deed, self.db.snapshot(COLLECTIONS) as moment:
             for name in sorted(COLLECTIONS, key=lambda _: self.world.chance.fraction()):
                 if self.world.likely(0.5):
                     found = {document.id: plain(document) for document in moment[name].find({})}

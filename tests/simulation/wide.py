@@ -32,8 +32,8 @@ from wormdb.errors import (
 from wormdb.format.entry import decode_entry
 from wormdb.format.event import JobAttached, TransactionFinished, TransactionPrepared
 from wormdb.format.root import decode_root
-from wormdb.format.transaction import decode_record, transaction_began
-from wormdb.settings import LOG_RETENTION_MS_MIN, TRANSACTION_LEASE_MS
+from wormdb.format.transaction import decode_floor, decode_record
+from wormdb.settings import LOG_RETENTION_MS_MIN
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
@@ -71,6 +71,9 @@ class WideBucket(Bucket):
         self.decided: dict[str, bool] = {}
         """What the first record of each transaction said."""
         self.second_records: list[str] = []
+        """Transactions of which a record was written that counts for nothing."""
+        self.floor = ""
+        """Below which records count for nothing."""
         self.finished: dict[str, dict[str, bool]] = defaultdict(dict)
         self.roots_of: dict[str, list[Any]] = {name: [] for name in COLLECTIONS}
         self._paths = {name: EnginePaths.of_collection(f"{name}/") for name in COLLECTIONS}
@@ -86,7 +89,9 @@ class WideBucket(Bucket):
         """Witness an object that was just written."""
         self._written_at[key] = self.scheduler.now
         if key.startswith(RECORDS):
-            if key != FLOOR:
+            if key == FLOOR:
+                self.floor = decode_floor(body, name=key).floor
+            else:
                 self._record_written(key, body)
             return
         name = key.partition("/")[0]
@@ -110,8 +115,8 @@ class WideBucket(Bucket):
             self.second_records.append(transaction)
             self.note(f"a second record of {transaction}: {record.committed}")
             return
-        if record.committed and not self._is_timely(transaction):
-            self.note(f"  {transaction} is too late to be committed")
+        if record.committed and transaction < self.floor:
+            self.note(f"  {transaction} is below the floor: too late to be committed")
             self.second_records.append(transaction)
             return
         self.decided[transaction] = record.committed
@@ -119,11 +124,6 @@ class WideBucket(Bucket):
             for call in self.calls_of[transaction]:
                 self._takes_effect(call)
         self.note(f"  {transaction} is {'committed' if record.committed else 'aborted'}: {self.calls_of[transaction]}")
-
-    def _is_timely(self, transaction: str) -> bool:
-        """Whether a record that is written now is within its lease."""
-        is_timeless = not self.weather.shows_time
-        return is_timeless or self.clock.now_ms() - transaction_began(transaction) <= TRANSACTION_LEASE_MS
 
     def _entry_written(self, name: str, number: int, body: bytes) -> None:
         log = self.logs[name]
