@@ -95,7 +95,7 @@ class Banker:
 
     def _look(self) -> None:
         try:
-            with self._db.snapshot() as moment:
+            with self._db.snapshot([*BANKS, RECEIPTS]) as moment:
                 check_moment(moment, receipts=self._chance.fraction() < 0.3)
         except (UnavailableError, SnapshotTooOldError, ConflictError):
             return

@@ -63,7 +63,7 @@ def check(fleet: Fleet, url: str) -> None:
     deeds = fleet.deeds()
     with wormdb.connect(url) as db:
         for _ in range(2):
-            with db.snapshot() as moment:
+            with db.snapshot([*BANKS, RECEIPTS]) as moment:
                 check_moment(moment, receipts=True)
             assert judge_receipts(deeds, [dict(receipt) for receipt in db[RECEIPTS].find({})]) == []
             db.forward()
