@@ -365,9 +365,9 @@ MUTANTS = [
         TRANSACT,
     ),
     Mutant(
-        "engine/transact/arbiter.py",
-        "            if answer.committed is not None:\n                self.decisions.learn(transaction, committed=answer",
-        "            if True:\n                self.decisions.learn(transaction, committed=answer.committed is True and answer",
+        "engine/transact/records.py",
+        "return RecordAnswer(committed, probe.time)",
+        "return RecordAnswer(bool(committed), probe.time)",
         TRANSACT,
     ),
     Mutant(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from wormdb.api.document import TransactionOrigin
 from wormdb.bql.tree import MatchAll
-from wormdb.engine.commit.commit import CommitResult
 from wormdb.engine.commit.draft import Draft
 from wormdb.engine.commit.operations import ReadVersion
 from wormdb.engine.commit.reads import ReadGuard, ReadSet
+from wormdb.engine.ledger import CommitResult
 from wormdb.engine.state.view import StoredVersion, id_key
 from wormdb.errors import InvalidRequestError, TransactionConflictError, UniqueViolationError
 from wormdb.format import json

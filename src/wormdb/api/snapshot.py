@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from wormdb.api.results import Results
     from wormdb.api.transaction import CollectionOpener
     from wormdb.bql.tree import Filter
-    from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.commit.operations import Pending
-    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.state.view import StoredVersion, View
     from wormdb.storage.pool import Pool
     from wormdb.system.deadline import within

@@ -30,7 +30,7 @@ def test_a_transaction_is_not_used_after_its_end(db: Database) -> None:
         rows = handle.find()
     for use in (lambda: tx["things"], handle.count, lambda: handle.insert({"id": "b"}), tx.commit):
         with pytest.raises(ClosedError, match="committed"):
-            use()  # type: ignore[no-untyped-call]
+            use()
     with pytest.raises(ClosedError):
         rows.to_list()
     tx.rollback()
@@ -107,9 +107,9 @@ def test_one_change_has_no_actor_of_its_own(db: Database) -> None:
 
 def test_an_unknown_isolation_is_refused(db: Database) -> None:
     with pytest.raises(InvalidRequestError, match="isolation"):
-        db.transaction(isolation="chaos")  # type: ignore[arg-type]
+        db.transaction(isolation="chaos")  # type: ignore[arg-type] # a mistake
     with pytest.raises(InvalidRequestError, match="must be a function"):
-        db.run("no function")  # type: ignore[arg-type]
+        db.run("no function")  # type: ignore[arg-type] # a mistake
 
 
 @pytest.mark.parametrize("is_read_first", [False, True])

@@ -198,7 +198,7 @@ def test_documents_of_a_transaction_can_be_saved_after_it(
     with db.transaction() as tx:
         inserted = tx["accounts"].insert({"id": "d", "n": 1})
         stale = tx["accounts"].find_by_id("d")
-        changed = tx["accounts"].save({**tx["accounts"].find_by_id("d"), "n": 2})  # type: ignore[dict-item]
+        changed = tx["accounts"].save(dict(inserted) | {"n": 2})
         read = tx["accounts"].find_by_id("a")
         last = tx["accounts"].find_by_id("d")
         copied = last.copy() if last is not None else None

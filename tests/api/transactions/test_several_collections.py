@@ -45,7 +45,8 @@ def fill(db: Database) -> None:
 
 
 def amounts(db: Database, identity: str = "a") -> list[int]:
-    return [db[name].find_by_id(identity)["n"] for name in ("accounts", "savings")]  # type: ignore[index]
+    found = [db[name].find_by_id(identity) for name in ("accounts", "savings")]
+    return [-1 if one is None else one["n"] for one in found]
 
 
 def test_all_of_it_is_there_for_every_reader(db: Database, url: str) -> None:
@@ -219,7 +220,7 @@ def test_an_unknown_outcome_is_resolved_by_its_id() -> None:
 def test_ids_that_are_no_transactions_are_refused(db: Database) -> None:
     for wrong in ("", "tx-", "1-" + "0" * 32 + "-" + "0" * 32, "tx-" + "z" * 32, None):
         with pytest.raises(InvalidRequestError, match="resolve"):
-            db.resolve(wrong)  # type: ignore[arg-type]
+            db.resolve(wrong)  # type: ignore[arg-type] # a mistake
     assert db.resolve("tx-" + "f" * 32) == "unknown"
     assert db.resolve("tx-" + "f" * 32, settle=True) == "not committed"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.rig import doc, ident
@@ -25,7 +25,7 @@ MODEL = b'{"Account":{"path":"@accounts/(id:string)","indexes":{"byMail":{"field
 UNIQUE = Definition.none().after((SchemaChanged(definition=MODEL, empty=True),), LogNumber(1))
 PLAIN = Definition.none()
 
-NAMES = st.sampled_from("abc")
+NAMES = st.sampled_from("abcdefgh")
 FIELDS = st.fixed_dictionaries({"n": st.integers(0, 2)}, optional={"mail": st.sampled_from("pq")})
 IMAGES = st.none() | FIELDS
 
@@ -105,6 +105,7 @@ def footprint(part: Part) -> Footprint:
     )
 
 
+@settings(max_examples=400)
 @given(parts(), parts(), st.booleans())
 def test_it_stands_before_exactly_what_does_not_commute_with_it(one: Part, other: Part, unique: bool) -> None:
     definition = UNIQUE if unique else PLAIN
