@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wormdb.engine.commit.operations import Pending
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
+    from wormdb.storage.pool import Pool
 
 __all__ = ["CollectionSession", "SessionHolder", "collect_moment"]
 
@@ -212,22 +213,27 @@ class CollectionSession:
         return self._draft
 
 
+def _view_of(session: CollectionSession) -> View:
+    return session.ledger.view()
+
+
 def _tops(view: View) -> list[tuple[bytes, int]]:
     """What other transactions are certain to write, on top of a state."""
     return [(change.id, change.seq) for change in view.top]
 
 
-def collect_moment(new: CollectionSession, others: Sequence[CollectionSession]) -> View:
+def collect_moment(new: CollectionSession, others: Sequence[CollectionSession], pool: Pool) -> View:
     """The state of a collection, at a moment at which those of others were also what they are, or moved on to.
 
-    1 GET, and 1 more for each of the others; again if one of them has moved on meanwhile. Raises
+    1 GET, and 1 more for each of the others, side by side; again if one of them has moved on meanwhile. Raises
     TransactionConflictError if something changed that was read of them, or if they never stand still.
     """
     for _ in range(ROUNDS_MAX):
         view = new.ledger.view()
         # Whatever did not change since before this state was taken, was so when it was.
-        moved = [other.name for other in others if other.move(other.ledger.view())]
-        if not moved:
+        found = [other.ledger.view() for other in others] if len(others) < 2 else list(pool.map(_view_of, others))
+        moved = [other.move(now) for other, now in zip(others, found, strict=True)]
+        if not any(moved):
             return view
     raise TransactionConflictError(
         f"transaction: {new.name} and {', '.join(other.name for other in others)}",
