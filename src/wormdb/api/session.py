@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wormdb.bql.tree import Filter
     from wormdb.engine.commit.operations import Pending
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import View
     from wormdb.storage.pool import Pool
 
@@ -75,6 +76,7 @@ class CollectionSession:
         self._holder = holder
         self._plain_origin = origin
         self._draft: Draft | None = None
+        self._follower: LogFollower | None = None
         self._ids: dict[bytes, int] = {}
         self._filters: dict[str, Filter] = {}
 
@@ -179,16 +181,18 @@ class CollectionSession:
         draft = self._draft
         assert draft is not None, "it was accessed"
         ids = {**self._ids, **draft.written} if is_serializable else draft.written
-        return ReadSet(draft.seen, ids, tuple(self._filters.values()) if is_serializable else ())
+        filters = tuple(self._filters.values()) if is_serializable else ()
+        return ReadSet(draft.seen, ids, filters, self._follower)
 
     def take(self, view: View) -> None:
         """See a state, at the first access."""
+        self._follower, sequence = self.ledger.follow(view)
         self._draft = Draft(
             view,
             collection=self.name,
             origin=self._plain_origin,
             trees=self.ledger.trees,
-            sequence=self.ledger.sequence,
+            sequence=sequence,
         )
 
     def move(self, view: View) -> bool:
