@@ -174,8 +174,9 @@ class SnapshotCollection(QueryMethods[T], Generic[T]):
         return super().query() if self._as_of is None else super().query().as_of(self._as_of)
 
     def _results(self, filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Results[Any]:
-        chosen = [name for name in ("as_of", "at_least", "stale_ms") if options.get(name) is not None]
-        if chosen and options.get("as_of") is not self._as_of:
+        own = {"as_of": self._as_of, "at_least": None, "stale_ms": None}
+        chosen = [name for name, value in own.items() if options.get(name) not in (None, value)]
+        if chosen:
             raise InvalidRequestError(
                 f"{chosen[0]} in a snapshot", reason="a snapshot is of one moment", fix="leave it out, or use db[…]"
             )
@@ -195,8 +196,9 @@ class DatabaseSnapshot:
         if isinstance(as_of, Mapping):
             self._numbers = {folder_of(name): number for name, number in as_of.items()}
 
-    def collect(self, ledgers: Sequence[Ledger], pool: Pool) -> None:
+    def collect(self, ledgers: Sequence[Ledger]) -> None:
         """Take the states now. As `collect_states`; 1 PUT more for each collection with unfinished transactions."""
+        pool = self._opener.pool
         views = collect_states(ledgers, pool)
         for _ in range(ROUNDS_MAX):
             unfinished = [one for one, view in zip(ledgers, views, strict=True) if view.committed]

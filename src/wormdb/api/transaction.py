@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
+    from wormdb.storage.pool import Pool
     from wormdb.system.clock import Clock
     from wormdb.system.deadline import within
 
@@ -73,6 +74,8 @@ class CollectionOpener:
     """Of a model or a class."""
     of_handle: Callable[[Collection[Any]], Access[Any]]
     """Of a handle; raises InvalidRequestError if it is of another database."""
+    pool: Pool
+    """Asks several collections side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +230,8 @@ class Transaction:
         author: Author,
         isolation: Isolation = "serializable",
         seconds: float | None = None,
-        ended: Callable[[Transaction], None] = lambda _: None,
     ) -> None:
-        """Made by `Database.transaction`; `ended` is told when it can no longer be used. No requests."""
+        """Made by `Database.transaction`. No requests."""
         if isolation not in _ISOLATIONS:
             raise InvalidRequestError(
                 f"isolation={isolation!r}", reason="there is no such level", fix='give "serializable" or "snapshot"'
@@ -241,7 +243,6 @@ class Transaction:
         """What was committed; None before."""
         self._opener = opener
         self._coordinator = coordinator
-        self._ended = ended
         self._settings = settings
         self._clock = clock
         self._author = author
@@ -321,7 +322,7 @@ class Transaction:
         """The state of a collection at its first access, of one moment with the others. As `collect_moment`."""
         others = [each for each in self._sessions.values() if each.draft is not None]
         with self._accesses[session.ledger.collection].limited("read"):
-            return collect_moment(session, others)
+            return collect_moment(session, others, self._opener.pool)
 
     def room(self) -> int:
         """How many bytes may still be written."""
@@ -343,23 +344,18 @@ class Transaction:
             self.check()
             result = self._commit(timeout)
         except OutcomeUnknownError:
-            self._end("unknown")
+            self.state = "unknown"
             raise
         except BaseException:
-            self._end("aborted")
+            self.state = "aborted"
             raise
-        self.result = result
-        self._end("committed")
+        self.state, self.result = "committed", result
         return result
-
-    def _end(self, state: TransactionState) -> None:
-        self.state = state
-        self._ended(self)
 
     def rollback(self) -> None:
         """Forget everything; nothing was written. No requests; nothing happens after the end."""
         if self.state == "open":
-            self._end("aborted")
+            self.state = "aborted"
 
     def _commit(self, timeout: float | None) -> TransactionCommit:
         is_serializable = self.isolation == "serializable"

@@ -40,29 +40,22 @@ _PAUSE_SECONDS_MAX: Final = 0.5
 
 
 class OpenTransactions:
-    """The transactions that are open in a process, one for each thread at most."""
+    """The transactions of a database that are open in a process, one for each thread at most."""
 
     def __init__(self) -> None:
         """None is."""
-        self._of_thread: dict[int, Transaction] = {}
+        self._here = threading.local()
 
     def begin(self, transaction: Transaction) -> None:
         """Raise InvalidRequestError if this thread has one open."""
-        thread = threading.get_ident()
-        known = self._of_thread.get(thread)
+        known: Transaction | None = getattr(self._here, "open", None)
         if known is not None and known.state == "open" and not known.is_over:
             raise InvalidRequestError(
                 "a transaction inside of a transaction",
                 reason="this thread has one open, and one does not see what the other writes",
                 fix="end it first, or use it for all",
             )
-        self._of_thread[thread] = transaction
-
-    def end(self, transaction: Transaction) -> None:
-        """Forget one."""
-        for thread, known in list(self._of_thread.items()):
-            if known is transaction:
-                self._of_thread.pop(thread, None)
+        self._here.open = transaction
 
 
 class TransactionMethods:
@@ -111,14 +104,13 @@ class TransactionMethods:
         from wormdb.api.transaction import CollectionOpener, Transaction
 
         made = Transaction(
-            CollectionOpener(self._named, self._modeled, self._of_handle),
+            CollectionOpener(self._named, self._modeled, self._of_handle, self._pool),
             lambda: self._ledgers.runtime.coordinator,
             settings=self._settings,
             clock=self._clock,
             author=self._by.but(actor, metadata),
             isolation=isolation,
             seconds=seconds,
-            ended=self._transactions.end,
         )
         self._transactions.begin(made)
         return made
@@ -166,10 +158,10 @@ class TransactionMethods:
         """One moment over several collections, for reading: `with db.snapshot(["orders", "lines"]) as s:`.
 
         `names` are models or folders; without them those that were opened here or are in the schema. 2 GETs for each,
-        side by side; again if one of them changes meanwhile. `as_of` is an earlier moment: the `numbers` of another
-        snapshot, or a time; then every collection may be asked, and calls cost what `as_of` costs there. At a time each
-        collection is as of its own entries up to then: only numbers tell whether a transaction was in all of them.
-        Raises InvalidRequestError, UnavailableError.
+        side by side; again if one of them changes meanwhile; 1 more if the published schema has to be read. `as_of` is
+        an earlier moment: the `numbers` of another snapshot, or a time; then every collection may be asked, and calls
+        cost what `as_of` costs there. At a time each collection is as of its own entries up to then: only numbers tell
+        whether a transaction was in all of them. Raises InvalidRequestError, UnavailableError.
         """
         from wormdb.api.snapshot import DatabaseSnapshot
         from wormdb.api.transaction import CollectionOpener
@@ -180,11 +172,11 @@ class TransactionMethods:
                 reason="a number is of one collection" if isinstance(as_of, int) else "as_of names its collections",
                 fix="give the numbers of a snapshot by collection, or a time, and no names",
             )
-        opener = CollectionOpener(self._named, self._modeled, self._of_handle)
+        opener = CollectionOpener(self._named, self._modeled, self._of_handle, self._pool)
         snapshot = DatabaseSnapshot(opener, as_of, lambda name: self._prefixes([name])[0])
         if as_of is None:
             folders = self._prefixes(names)
-            snapshot.collect([self._ledger(folder) for folder in folders], self._pool)
+            snapshot.collect([self._ledger(folder) for folder in folders])
         return snapshot
 
     @reads

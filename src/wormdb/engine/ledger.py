@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.history.read import History
     from wormdb.engine.index.read import IndexReader
+    from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.engine.transact.arbiter import Arbiter
     from wormdb.engine.transact.coordinator import Coordinator
@@ -299,10 +300,9 @@ class Ledger:
         """The highest log number that this process has read or written. No requests."""
         return self._head.seen
 
-    @property
-    def sequence(self) -> int:
-        """The greatest id made of digits, deleted or not, that this process has read or written. No requests."""
-        return self._head.sequence()
+    def follow(self, view: View) -> tuple[LogFollower, int]:
+        """What the log says after a state, kept while it is held; and the greatest known id of digits. No requests."""
+        return self._head.follow(view.number), self._head.sequence()
 
     def trusted(self) -> View | None:
         """The state that this process knows, if it is likely to be the newest; None if it had better ask. No requests.
