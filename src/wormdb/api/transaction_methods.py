@@ -5,6 +5,7 @@ The first call imports what carries it out: programs without transactions do not
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["OpenTransactions", "TransactionMethods"]
 
 R = TypeVar("R")
+
+log = logging.getLogger(__name__)
 
 _PAUSE_SECONDS_MIN: Final = 0.001
 _PAUSE_SECONDS_MAX: Final = 0.5
@@ -139,8 +142,9 @@ class TransactionMethods:
             try:
                 with self.transaction(isolation=isolation, actor=actor, metadata=metadata) as transaction:
                     return work(transaction)
-            except ConflictError:
+            except ConflictError as error:
                 losses += 1
+                log.debug("transaction refused %d times: %s", losses, error)
                 bound = min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** min(losses, 20))
                 pause = self._chance.fraction() * bound
                 if self._clock.monotonic() + pause >= end:
