@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.engine.rig import ident
 from tests.engine.transact.bank import FIRST, NAMES, Bank, balances
+from wormdb.engine.state.view import id_key
 from wormdb.errors import TransactionConflictError
 
 EAST, WEST = NAMES
@@ -42,6 +44,22 @@ def test_the_next_commit_finishes_it_without_a_request_more() -> None:
     assert not process[EAST].view().pending
     assert len(process[WEST].view().pending) == 1
     assert balances(bank.process()) == [FIRST - 1, FIRST + 1]
+
+
+def test_the_same_documents_again_cost_no_more() -> None:
+    bank = Bank().open()
+    counted = bank.counted()
+    process = bank.process(counted)
+    process.move()
+    for turn in range(3):
+        parts = [process.adds(EAST, {"x": -1}), process.adds(WEST, {"x": 1})]
+        before = len(counted.trace)
+        process.commit(*parts)
+        assert [call.verb for call in counted.trace[before:]] == ["put"] * 3, turn
+    assert balances(bank.process()) == [FIRST - 4, FIRST + 4]
+    held = bank.process().view(EAST).get(id_key(ident("x")))
+    assert held is not None
+    assert held.seq == 5
 
 
 def test_a_write_to_what_it_wrote_follows_it() -> None:
