@@ -69,6 +69,8 @@ class CollectionSession:
         """Nothing is read yet. No requests."""
         self.ledger = ledger
         self.name = name
+        self.folder = ledger.collection.rstrip("/")
+        """As conflicts name it."""
         self.origin = TransactionOrigin(origin)
         self.origin.settle = self.settle
         self.landed: int | None = None
@@ -205,7 +207,7 @@ class CollectionSession:
         seen = draft.seen
         if view.number == seen.number and _tops(view) == _tops(seen):
             return False
-        ReadGuard(self.name, self.reads()).check(view)
+        ReadGuard(self.folder, self.reads()).check(view)
         draft.move(view)
         return True
 
@@ -242,5 +244,5 @@ def collect_moment(new: CollectionSession, others: Sequence[CollectionSession], 
     raise TransactionConflictError(
         f"transaction: {new.name} and {', '.join(other.name for other in others)}",
         reason=f"they changed {ROUNDS_MAX} times while their states were read",
-        collection=new.name,
+        collection=new.folder,
     )

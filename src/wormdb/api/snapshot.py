@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar, overlo
 
 from wormdb.api.collection import Collection
 from wormdb.api.find import QueryMethods
+from wormdb.api.transaction import SessionHome
 from wormdb.errors import ClosedError, InvalidRequestError, PermissionDeniedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -244,13 +245,18 @@ class DatabaseSnapshot:
             return SnapshotCollection(access, self._as_of)
         if folder in self._numbers:
             return SnapshotCollection(access, self._numbers[folder])
+        return SnapshotCollection(self._fixed(access), None)
+
+    def _fixed(self, access: Access[T]) -> Access[T]:
+        folder = access.ledger.collection
         if folder not in self._views:
             raise InvalidRequestError(
                 f"{access.name} in a snapshot",
                 reason="the snapshot was taken without it",
                 fix=f"name it: db.snapshot([…, {access.name!r}])",
             )
-        return SnapshotCollection(replace(access, session=_FixedSession(self._views[folder], self._check)), None)
+        session = _FixedSession(self._views[folder], self._check)
+        return replace(access, home=SessionHome(access.home, self._fixed), session=session)
 
     def _check(self) -> None:
         if not self._is_open:

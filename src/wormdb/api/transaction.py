@@ -100,8 +100,8 @@ class TransactionCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class _TransactionHome:
-    """A database as collections of a transaction see it: refs lead to collections of the same transaction."""
+class SessionHome:
+    """A database as collections of a transaction or a snapshot see it: refs lead to collections of the same one."""
 
     home: Home
     enter: Callable[[Access[Any]], Access[Any]]
@@ -288,7 +288,7 @@ class Transaction:
         entered = replace(
             access,
             writer=access.writer.at(access.clock, access.chance, session.origin),
-            home=_TransactionHome(access.home, self._enter),
+            home=SessionHome(access.home, self._enter),
             author=self._author,
             session=session,
         )
@@ -346,8 +346,11 @@ class Transaction:
         except OutcomeUnknownError:
             self.state = "unknown"
             raise
-        except BaseException:
+        except Exception:
             self.state = "aborted"
+            raise
+        except BaseException:
+            self.state = "unknown"  # it was interrupted at any request
             raise
         self.state, self.result = "committed", result
         return result
@@ -378,7 +381,7 @@ class Transaction:
                 raise
             except (ConflictError, AlreadyExistsError) as error:
                 # What was free and unchanged in the transaction's state is not any more.
-                raise as_conflict(error, access.name) from error
+                raise as_conflict(error, access.ledger.collection.rstrip("/")) from error
 
     def _commit_one(self, folder: str, session: CollectionSession, seconds: float) -> TransactionCommit:
         """One collection needs no more than its log: a batch is all or nothing."""
@@ -387,7 +390,7 @@ class Transaction:
         if pending.events:
             access.home.publish()
         reads = self._reads(session)
-        guard = Guards.of(pending.guard, ReadGuard(session.name, reads))
+        guard = Guards.of(pending.guard, ReadGuard(session.folder, reads))
         done = access.ledger.commit(replace(pending, guard=guard, reads=reads), seconds=seconds)
         session.landed = int(done.number)
         return TransactionCommit(done.id, {folder: CollectionCommit(len(done.changes), int(done.number))})

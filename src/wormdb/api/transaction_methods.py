@@ -5,8 +5,9 @@ The first call imports what carries it out: programs without transactions do not
 
 from __future__ import annotations
 
+import logging
 import re
-import threading
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wormdb.api.calls import reads
@@ -35,27 +36,27 @@ __all__ = ["OpenTransactions", "TransactionMethods"]
 
 R = TypeVar("R")
 
+log = logging.getLogger(__name__)
+
+_OPEN: ContextVar[tuple[OpenTransactions, Transaction] | None] = ContextVar("open transaction", default=None)
+"""The last one that began here."""
 _PAUSE_SECONDS_MIN: Final = 0.001
 _PAUSE_SECONDS_MAX: Final = 0.5
 
 
 class OpenTransactions:
-    """The transactions of a database that are open in a process, one for each thread at most."""
-
-    def __init__(self) -> None:
-        """None is."""
-        self._here = threading.local()
+    """The transactions of a database that are open in a process, one for each thread or task of asyncio at most."""
 
     def begin(self, transaction: Transaction) -> None:
-        """Raise InvalidRequestError if this thread has one open."""
-        known: Transaction | None = getattr(self._here, "open", None)
-        if known is not None and known.state == "open" and not known.is_over:
+        """Raise InvalidRequestError if this thread or task has one open."""
+        owner, known = _OPEN.get() or (None, None)
+        if owner is self and known is not None and known.state == "open" and not known.is_over:
             raise InvalidRequestError(
                 "a transaction inside of a transaction",
-                reason="this thread has one open, and one does not see what the other writes",
+                reason="one is open here, and one does not see what the other writes",
                 fix="end it first, or use it for all",
             )
-        self._here.open = transaction
+        _OPEN.set((self, transaction))
 
 
 class TransactionMethods:
@@ -139,8 +140,9 @@ class TransactionMethods:
             try:
                 with self.transaction(isolation=isolation, actor=actor, metadata=metadata) as transaction:
                     return work(transaction)
-            except ConflictError:
+            except ConflictError as error:
                 losses += 1
+                log.debug("transaction refused %d times: %s", losses, error)
                 bound = min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** min(losses, 20))
                 pause = self._chance.fraction() * bound
                 if self._clock.monotonic() + pause >= end:

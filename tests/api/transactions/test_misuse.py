@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from wormdb.errors import (
     InvalidRequestError,
     LimitExceededError,
     SnapshotTooOldError,
+    TransactionConflictError,
     TransactionTooLargeError,
     TransactionTooOldError,
 )
@@ -74,6 +76,38 @@ def test_transactions_are_not_nested(db: Database) -> None:
         tx["things"].insert({"id": "a"})
     with db.transaction() as tx:
         assert tx["things"].count() == 1
+
+
+def test_tasks_of_one_thread_have_transactions_of_their_own(db: Database) -> None:
+    async def work(name: str) -> None:
+        with db.transaction() as tx:
+            tx["things"].insert({"id": name})
+            await asyncio.sleep(0)
+            assert [one.id for one in tx["things"]] == [name]
+
+    async def both() -> None:
+        await asyncio.gather(work("a"), work("b"))
+
+    with pytest.raises(TransactionConflictError):
+        asyncio.run(both())  # each has read all of what the other writes
+    assert db["things"].count() == 1
+
+
+def test_an_interrupt_during_the_commit_leaves_it_unknown(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    tx = db.transaction()
+    document = tx["things"].insert({"id": "a"})
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("wormdb.engine.ledger.Ledger.commit", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            tx.commit()
+    assert tx.state == "unknown"
+    with pytest.raises(InvalidRequestError, match="not known"):
+        db["things"].save(document)
+    assert db["things"].count() == 0
 
 
 def test_collections_of_another_database_are_refused(db: Database, tmp_path: Any) -> None:

@@ -130,6 +130,26 @@ def test_without_names_it_has_the_collections_that_were_opened(db: Database) -> 
             moment["others"]
 
 
+def test_refs_lead_to_the_same_moment(url: str) -> None:
+    schema = {
+        "schemaVersion": "1.0",
+        "sourceOfTruth": "local",
+        "models": {
+            "Owner": {"path": "@owners/(id:string)", "fields": {"name": {"type": "string"}}},
+            "Pet": {"path": "@pets/(id:string)", "fields": {"owner": {"type": "string", "ref": "Owner"}}},
+        },
+    }
+    with wormdb.connect(url, schema=schema) as db:
+        db.model("Owner").insert({"id": "o", "name": "ann"})
+        db.model("Pet").insert({"id": "p", "owner": "o"})
+        with db.snapshot() as moment, db.snapshot(["Pet"]) as partial:
+            db.model("Owner").update_one({"id": "o"}, {"$set": {"name": "bob"}})
+            rows = moment.model("Pet").find_all(populate="owner")
+            assert [row["owner"]["name"] for row in rows] == ["ann"]
+            with pytest.raises(InvalidRequestError, match="without it"):
+                partial.model("Pet").find_all(populate="owner")
+
+
 def test_a_snapshot_is_for_reading(db: Database) -> None:
     fill(db)
     with db.snapshot(NAMES) as moment:
