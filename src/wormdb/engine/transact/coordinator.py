@@ -120,6 +120,7 @@ class Coordinator:
         deadline, and OutcomeUnknownError if that cannot be told: its commit id begins with `tx-`.
         """
         ordered = sorted(participants, key=lambda each: each.ledger.collection)
+        assert len({each.ledger.collection for each in ordered}) == len(ordered) > 0, "each collection once"
         if len(ordered) == 1:
             return self._commit_alone(ordered[0], seconds)
         times = [time for each in ordered if (time := each.ledger.time) is not None]
