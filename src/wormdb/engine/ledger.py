@@ -207,6 +207,7 @@ class Ledger:
             publish=None if after is None else partial(after, self),
             background=runtime.background,
             services=runtime.services,
+            unblock=self.finish_transactions,
         )
         self._blobs: Blobs | None = None
         self._is_tried = False
@@ -458,10 +459,11 @@ class Ledger:
         """Finish the pending transactions that are decided, and abort the abandoned; how many are left.
 
         With `before` those with lower ids are taken for abandoned, and only they count. As `Arbiter.judge` for those
-        that this process knows of, and 1 PUT if some can be finished.
+        that this process knows of, and 1 PUT if some can be finished, however long the tail is.
         """
+        self._before_write()
         if self._runtime.arbiter.judge(self._head.view().pending, before=before):
-            self.commit(Pending(self.batch_id()))
+            self._group.submit(Pending(self.batch_id()), self._runtime.clock.monotonic() + COMMIT_SECONDS)
         return sum(not before or one.id < before for one in self._head.view().pending)
 
     def _before_write(self) -> None:
@@ -580,7 +582,7 @@ class Ledger:
         """
         if any(self._runtime.decisions(one.id) is not None for one in self._head.view().pending):
             with suppress(WormError):  # others finish them
-                self.commit(Pending(self.batch_id()))
+                self.finish_transactions()
         self._keeper.finish()
 
     def forward(self) -> LogNumber:

@@ -41,6 +41,7 @@ from wormdb.format.event import (
     TransactionPrepared,
 )
 from wormdb.schema.identity import format_sequence
+from wormdb.settings import ENTRY_BYTES_MAX
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class Group:
         self.finished: list[TransactionFinished] = []
         """What the entry begins with: the ends of transactions, and the batches of those that committed."""
         self.finishing: list[LoggedBatch] = []
+        self.is_crowded = False
+        """Whether some of them have to wait for the next entry."""
         self._over: dict[bytes, StoredVersion] = {}
         """What these batches leave."""
         self._pending: tuple[Prepared, ...] = ()
@@ -171,12 +174,14 @@ class Group:
 
     def _finish(self, decided: Callable[[str], bool | None]) -> None:
         """Let the entry finish the transactions of which it is known what became of them."""
-        rest = []
+        rest, room = [], ENTRY_BYTES_MAX // 4
         for one in self._view.pending:
             committed = decided(one.id)
-            if committed is None:
+            self.is_crowded |= committed is not None and bool(self.finished) and room < one.size
+            if committed is None or self.is_crowded:
                 rest.append(one)
                 continue
+            room -= one.size
             self.finished.append(TransactionFinished(tx=WriteId(one.id), committed=committed))
             if committed and one.batch.changes:
                 batch = _BatchCheck(self, self._definition.number)

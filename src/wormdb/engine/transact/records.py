@@ -150,14 +150,18 @@ class TransactionRecords:
         """What became of a transaction, pending or not; None if that is not known. 2 GETs.
 
         With `settle` one that is not decided is aborted, as `decide` does. What was decided so long ago that its record
-        may be gone is not known.
+        may be gone is not known. Raises UnavailableError, also if it is not known whether it was settled.
         """
         found = self.store.probe(key := transaction_key(transaction)).found
         committed: bool | None = None
         if found is not None:
             committed = decode_record(found.body, name=key, transaction=transaction).committed
         elif settle:
-            committed = self.decide(transaction, (), committed=False, deadline=deadline)
+            try:
+                committed = self.decide(transaction, (), committed=False, deadline=deadline)
+            except OutcomeUnknownError as error:
+                # Unknown is whether the question was settled: it can be asked again.
+                raise UnavailableError(error.what, reason=error.reason, fix="retry", key=error.key) from error
         # After it: what is not below the floor now was not removed when it was looked at.
         return None if transaction < self.floor() else committed
 

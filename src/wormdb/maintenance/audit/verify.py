@@ -225,6 +225,7 @@ def verify_parts(
     root = log.state.root
     if root is None or report_of(site, root, log.chain, log.report, parts) is None:
         return None
+    _examine_pending(site, root, log)
     _examine_retired(site, root.retired_older, log)
     if log.report.findings:
         return None
