@@ -7,6 +7,7 @@ The simulation has its own list (tests/simulation/mutants.py), and so has garbag
 from __future__ import annotations
 
 from tests.mutation.mutant import Mutant
+from tests.mutation.transactions import TRANSACTION_FILES, TRANSACTION_MUTANTS
 
 __all__ = ["AREAS", "MUTANTS"]
 
@@ -28,14 +29,7 @@ AREAS = {
         "engine/state/successor.py",
     ),
     "trim": ("engine/state/trim.py",),
-    "transactions": (
-        "engine/state/prepared.py",
-        "engine/transact/arbiter.py",
-        "engine/transact/coordinator.py",
-        "engine/transact/records.py",
-        "engine/transact/shown.py",
-        "maintenance/gc/transactions.py",
-    ),
+    "transactions": TRANSACTION_FILES,
     "gc": ("maintenance/gc/collect.py", "maintenance/gc/retired.py"),
     "unique": ("engine/index/unique.py", "engine/index/unique.py"),
     "readback": ("storage/readback.py",),
@@ -70,6 +64,7 @@ AREAS = {
 }
 
 COMMIT = ("engine/commit/test_commit.py", "engine/test_found_by_simulation.py", "engine/sweeps/test_sweep.py")
+VALIDATE = ("engine/commit/test_validate.py",)
 HEAD = ("engine/commit/test_head.py", "engine/commit/test_paused.py", "engine/test_found_by_simulation.py")
 TEMPLATES = ("query/execute/test_templates_agree.py",)
 READERS = ("engine/commit/test_readers.py",)
@@ -78,15 +73,6 @@ FORWARD = ("engine/forward/test_forward.py", "engine/forward/test_forwarding.py"
 KEEPER = ("engine/forward/test_keeper.py", "engine/forward/test_keeper_files.py")
 TRIM = ("engine/state/test_trim.py",)
 GC = ("maintenance/gc/test_collect.py", "maintenance/gc/test_mistakes.py", "maintenance/gc/test_adoption.py")
-TRANSACT = (
-    "engine/transact/test_coordinator.py",
-    "engine/transact/test_arbiter.py",
-    "engine/transact/test_records.py",
-    "engine/transact/test_shown.py",
-    "engine/transact/test_sweep.py",
-)
-LOCKS = ("engine/transact/test_locks.py", "engine/transact/test_arbiter.py")
-RECORDS = ("maintenance/gc/test_transactions.py",)
 UNIQUE = ("engine/index/test_unique.py", "engine/index/test_build.py")
 BULK = ("engine/test_load.py", "engine/bulk/test_faults.py", "engine/bulk/test_layers.py")
 ANSWERS = ("storage/cloud/test_answer.py", "storage/cloud/test_strangers.py", "storage/cloud/test_hostile_answers.py")
@@ -143,22 +129,15 @@ MUTANTS = [
     ),
     Mutant("engine/commit/commit.py", "if is_recent(attempt.known, time):", "if True:", COMMIT),
     Mutant("engine/commit/commit.py", "misc=self._misc.next(),", "misc=1,", ("api/test_time_travel.py",)),
-    Mutant(
-        "engine/commit/validate.py", "and pending.is_alone) or", "and False) or", ("engine/commit/test_validate.py",)
-    ),
+    Mutant("engine/commit/validate.py", "and pending.is_alone) or", "and False) or", VALIDATE),
     Mutant(
         "engine/commit/validate.py",
         "if held is None and self._view.base_number <= loaded.number:",
         "if held is None:",
-        ("engine/commit/test_validate.py",),
+        VALIDATE,
     ),
-    Mutant(
-        "engine/commit/validate.py",
-        "must_exist and image is None",
-        "must_exist and False",
-        ("engine/commit/test_validate.py",),
-    ),
-    Mutant("engine/commit/validate.py", "held.rev != rev", "held.rev < rev", ("engine/commit/test_validate.py",)),
+    Mutant("engine/commit/validate.py", "must_exist and image is None", "must_exist and False", VALIDATE),
+    Mutant("engine/commit/validate.py", "held.rev != rev", "held.rev < rev", VALIDATE),
     Mutant(
         "engine/commit/validate.py",
         "self._count += sum(",
@@ -292,125 +271,6 @@ MUTANTS = [
         "older, listed = ObjectRef.of(name, body), ()",
         "older, listed = ObjectRef.of(name, body), listed",
         GC,
-    ),
-    # --- transactions ---
-    Mutant(
-        "engine/commit/validate.py",
-        "        if by:\n            raise LockedError",
-        "        if False:\n            raise LockedError",
-        TRANSACT,
-    ),
-    Mutant(
-        "engine/commit/validate.py",
-        "waits = any(isinstance(event, _WAITING) for event in events)",
-        "waits = False",
-        TRANSACT,
-    ),
-    Mutant("engine/commit/validate.py", "held.seq == loaded.held.seq if is_early else", "", TRANSACT),
-    Mutant("engine/commit/validate.py", "reads=tuple(sorted({*reads, *named} - written)),", "", TRANSACT),
-    Mutant(
-        "engine/commit/validate.py",
-        "elif pending.guard is not None and not pending.is_steady:",
-        "elif False:",
-        TRANSACT,
-    ),
-    Mutant(
-        "engine/commit/commit.py",
-        "if group.finished and any(pending.events for pending in waiting):",
-        "if False:",
-        TRANSACT,
-    ),
-    Mutant("engine/commit/head.py", "sequence = max([sequence, *(one.sequence for one in pending)])", "pass", TRANSACT),
-    Mutant("engine/forward/forward.py", "pending=carried(view.pending),", "pending=(),", TRANSACT),
-    Mutant("engine/state/trim.py", "floors += [one.number - 1 for one in root.pending]", "pass", TRANSACT),
-    Mutant("engine/state/prepared.py", "or not self.written.isdisjoint(touched.read)", "", LOCKS),
-    Mutant(
-        "engine/state/prepared.py",
-        "return self.written | {id_key(identity) for identity in self.event.reads}",
-        "return self.written",
-        LOCKS,
-    ),
-    Mutant(
-        "engine/state/prepared.py", "or any(_finds(text, self.batch.changes) for text in touched.filters)", "", LOCKS
-    ),
-    Mutant(
-        "engine/state/prepared.py",
-        "if touched.changes and any(_finds(text, touched.changes) for text in self.event.filters):",
-        "if False:",
-        LOCKS,
-    ),
-    Mutant(
-        "engine/state/prepared.py",
-        "return not self.values(definition).isdisjoint(values_of(touched.changes, definition))",
-        "return False",
-        LOCKS,
-    ),
-    Mutant(
-        "engine/state/prepared.py",
-        "images = (image for change in changes for image in (change.before, change.after))",
-        "images = (change.after for change in changes)",
-        LOCKS,
-    ),
-    Mutant(
-        "engine/transact/records.py",
-        "put_classified(self.store, key, body, IfAbsent(), content_type",
-        "put_classified(self.store, key, body, None, content_type",
-        TRANSACT,
-    ),
-    Mutant("engine/transact/records.py", "return transaction >= self.floor()", "return True", TRANSACT),
-    Mutant(
-        "engine/transact/records.py",
-        "return None if transaction < self.floor() else committed",
-        "return committed",
-        TRANSACT,
-    ),
-    Mutant(
-        "engine/transact/records.py",
-        "return RecordAnswer(committed, probe.time)",
-        "return RecordAnswer(bool(committed), probe.time)",
-        TRANSACT,
-    ),
-    Mutant(
-        "engine/transact/arbiter.py",
-        "self.decisions.learn(one.id, committed=committed)",
-        "self.decisions.learn(one.id, committed=False)",
-        TRANSACT,
-    ),
-    Mutant(
-        "engine/transact/coordinator.py",
-        "            if errors:\n",
-        "            if errors and not results:\n",
-        TRANSACT,
-    ),
-    Mutant(
-        "engine/transact/coordinator.py",
-        "if not all(is_timely(transaction, each.time) for each in results):",
-        "if False:",
-        TRANSACT,
-    ),
-    Mutant(
-        "engine/transact/coordinator.py",
-        "guard=Guards.of(pending.guard, guard), reads=self.reads)",
-        "reads=self.reads)",
-        TRANSACT,
-    ),
-    Mutant("engine/transact/shown.py", "while not self.is_decided(view):", "while False:", TRANSACT),
-    Mutant(
-        "engine/transact/shown.py",
-        "is_patient = prepare is None or all(one.id > prepare.tx for one in locked.by)",
-        "is_patient = True",
-        TRANSACT,
-    ),
-    Mutant("maintenance/gc/transactions.py", "now - written.modified < TRANSACTION_RECORD_MS", "False", RECORDS),
-    Mutant(
-        "maintenance/gc/transactions.py",
-        "if each < floor]",
-        "if each < floor_at(probe.time - TRANSACTION_RECORD_MS)]",
-        RECORDS,
-    ),
-    Mutant("maintenance/gc/transactions.py", "if ledger.finish_transactions(following):", "if False:", RECORDS),
-    Mutant(
-        "maintenance/gc/transactions.py", "{*collections(), *_participants(runtime, old)}", "{*collections()}", RECORDS
     ),
     # --- trim ---
     Mutant("engine/state/trim.py", "max(retention_ms, LOG_RETENTION_MS_MIN)", "retention_ms", TRIM),
@@ -733,4 +593,5 @@ MUTANTS = [
         "return True",
         reason="it ends early what loses the swap of the record, and that is looked at again in any case",
     ),
+    *TRANSACTION_MUTANTS,
 ]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-import wormdb
 from tests.api.transactions.rig import connect
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.errors import AlreadyExistsError, NotFoundError, TransactionConflictError
 from wormdb.settings import Settings
+
+if TYPE_CHECKING:
+    import wormdb
 
 Values = dict[str, Any]
 Documents = dict[str, Values]
