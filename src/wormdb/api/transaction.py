@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, overload
@@ -50,10 +51,15 @@ __all__ = [
     "CollectionCommit",
     "CollectionOpener",
     "Isolation",
+    "SessionHome",
     "Transaction",
     "TransactionCollection",
     "TransactionCommit",
+    "as_conflict",
+    "note_conflict",
 ]
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -453,6 +459,11 @@ class Transaction:
             self.rollback()
         elif self.state == "open":
             self.commit()
+
+
+def note_conflict(error: ConflictError, losses: int) -> None:
+    """Say in the log that a transaction is repeated."""
+    log.debug("transaction refused %d times: %s", losses, error)
 
 
 def as_conflict(error: WormError, collection: str) -> TransactionConflictError:

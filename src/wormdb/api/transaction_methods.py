@@ -5,7 +5,6 @@ The first call imports what carries it out: programs without transactions do not
 
 from __future__ import annotations
 
-import logging
 import re
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenTransactions", "TransactionMethods"]
 
 R = TypeVar("R")
-
-log = logging.getLogger(__name__)
 
 _OPEN: ContextVar[tuple[OpenTransactions, Transaction] | None] = ContextVar("open transaction", default=None)
 """The last one that began here."""
@@ -134,6 +131,8 @@ class TransactionMethods:
             raise InvalidRequestError(
                 "run", reason=f"the work must be a function, not {type(work).__name__}", fix="give run(lambda tx: …)"
             )
+        from wormdb.api.transaction import note_conflict
+
         end = self._clock.monotonic() + (self._settings.commit_seconds if seconds is None else seconds)
         losses = 0
         while True:
@@ -142,7 +141,7 @@ class TransactionMethods:
                     return work(transaction)
             except ConflictError as error:
                 losses += 1
-                log.debug("transaction refused %d times: %s", losses, error)
+                note_conflict(error, losses)
                 bound = min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** min(losses, 20))
                 pause = self._chance.fraction() * bound
                 if self._clock.monotonic() + pause >= end:
