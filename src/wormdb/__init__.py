@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wormdb.engine.history.snapshots import Snapshot
     from wormdb.errors import (
         AlreadyExistsError,
+        BarrierError,
         ClosedError,
         ConflictError,
         CorruptionError,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         OutcomeUnknownError,
         PermissionDeniedError,
         Problem,
+        RemovedError,
         SchemaError,
         SchemaMismatchError,
         SnapshotTooOldError,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from wormdb.format.blob import BlobReference, reference_of
     from wormdb.maintenance.audit.report import Finding, Loss, Repair, Verification
     from wormdb.maintenance.gc.report import GcResult, Tally, Victim
+    from wormdb.maintenance.removal import DropResult
     from wormdb.query.execute.explain import Explanation
     from wormdb.settings import Settings
     from wormdb.storage.open import open_store
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adoption",
     "AlreadyExistsError",
+    "BarrierError",
     "BlobReader",
     "BlobReference",
     "BlobTarget",
@@ -80,6 +84,7 @@ __all__ = [
     "Database",
     "DeleteResult",
     "Document",
+    "DropResult",
     "Explanation",
     "FileFault",
     "FilesStatus",
@@ -104,6 +109,7 @@ __all__ = [
     "Query",
     "ReadableFiles",
     "Rejection",
+    "RemovedError",
     "Repair",
     "Results",
     "SchemaError",
@@ -136,6 +142,7 @@ __all__ = [
 _LATER = {
     "Adoption": "wormdb.files.adopt.adopt",
     "AlreadyExistsError": "wormdb.errors",
+    "BarrierError": "wormdb.errors",
     "BlobReader": "wormdb.api.blobs",
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.api.blobs",
@@ -149,6 +156,7 @@ _LATER = {
     "Database": "wormdb.api.database",
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
+    "DropResult": "wormdb.maintenance.removal",
     "Explanation": "wormdb.query.execute.explain",
     "FileFault": "wormdb.files.compare.faults",
     "FilesStatus": "wormdb.files.status",
@@ -173,6 +181,7 @@ _LATER = {
     "Query": "wormdb.api.query",
     "ReadableFiles": "wormdb.api.files",
     "Rejection": "wormdb.api.imports.records",
+    "RemovedError": "wormdb.errors",
     "Repair": "wormdb.maintenance.audit.report",
     "Results": "wormdb.api.results",
     "SchemaError": "wormdb.errors",

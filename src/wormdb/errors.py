@@ -8,12 +8,14 @@ WormError
 │   ├── SchemaMismatchError   the database has another definition: apply yours, or use its own
 │   └── ValidationError       correct the document; `problems` lists every field
 ├── NotFoundError             the thing does not exist
+│   └── RemovedError          the collection is being removed: finish that, or use another name
 ├── AlreadyExistsError        the thing exists already
 │   └── UniqueViolationError  another document has this value of a unique index
 ├── ConflictError             read again, decide again, retry
 ├── SnapshotTooOldError       start again from the present state
 ├── PermissionDeniedError     get the credentials or the right
 ├── UnavailableError          nothing was done; retry later
+│   └── BarrierError          other processes have not seen it yet: retry later
 ├── OutcomeUnknownError       it may have happened: look before retrying
 ├── CorruptionError           bytes are damaged: restore or rebuild the object
 ├── UnsupportedFormatError    written by a newer wormdb: upgrade
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyExistsError",
+    "BarrierError",
     "ClosedError",
     "ConflictError",
     "CorruptionError",
@@ -45,6 +48,7 @@ __all__ = [
     "OutcomeUnknownError",
     "PermissionDeniedError",
     "Problem",
+    "RemovedError",
     "SchemaError",
     "SchemaMismatchError",
     "SnapshotTooOldError",
@@ -164,6 +168,12 @@ class NotFoundError(WormError):
     """The object, document or name does not exist."""
 
 
+class RemovedError(NotFoundError):
+    """The collection was removed, and its name is not free yet; nothing was written."""
+
+    default_fix = "finish it with db.drop(name) or `worm drop`: then the name is free again"
+
+
 class AlreadyExistsError(WormError):
     """The object, document or name exists already; the existing one was not touched."""
 
@@ -202,6 +212,10 @@ class UnavailableError(WormError):
     """The store did not serve the request, and it had no effect. Retry later."""
 
     default_fix = "retry later"
+
+
+class BarrierError(UnavailableError):
+    """Other processes may not have seen yet that a collection was removed; nothing was deleted."""
 
 
 class OutcomeUnknownError(WormError):

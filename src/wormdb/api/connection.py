@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wormdb.engine.ledger import ForwardMode, Ledger, MiscClock, Runtime
+    from wormdb.engine.state.definition import Definition
     from wormdb.files.foreign.collections import ForeignCollections
     from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.collection import StoredCollection
@@ -171,6 +172,7 @@ class Ledgers:
             columns=ColumnCache(self._columns_bytes),
             after_forward=self._publish_files,
             trim_floor=self._trim_floor,
+            remove_files=self._remove_files,
             is_distant=self._is_distant,
         )
 
@@ -212,6 +214,16 @@ class Ledgers:
     def _trim_floor(self, prefix: str) -> LogNumber | None:
         return self.files.trimmed_floor(prefix)
 
+    def _remove_files(self, prefix: str, definition: Definition, check: Callable[[], None]) -> int:
+        from wormdb.files.compare.check import file_names
+        from wormdb.files.sync import remove_files
+
+        self.files.forget(prefix)
+        names = file_names(definition, prefix)
+        if names is None or definition.files is None or not definition.files.enabled:
+            return 0  # what lies there is not ours
+        return remove_files(self.files.site(self.fresh(prefix)), names, check=check)
+
     def of(self, prefix: str) -> Ledger:
         """The ledger of the collection in this folder. No requests; raises ClosedError."""
         self.lifetime.check()
@@ -224,6 +236,15 @@ class Ledgers:
     def fresh(self, prefix: str) -> Ledger:
         """A ledger of its own, which begins with the newest root, where one in use may stand on an older one."""
         return self.runtime.open(prefix)
+
+    def forget(self, prefix: str) -> None:
+        """Know nothing of a collection, as after a start. No requests."""
+        with self._lock:
+            known = self._opened.get(prefix)
+        if known is not None:
+            known.forget()
+        if self._foreign is not None:
+            self._foreign.forget(prefix)
 
     def opened(self) -> dict[str, Ledger]:
         """Those that were opened so far, by folder."""

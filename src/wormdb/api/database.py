@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import ClassCodec, Codec, Document
     from wormdb.api.files import FilesPlacement, ReadableFiles
+    from wormdb.api.removal import Removal
     from wormdb.api.schema import Evolution, ModelConversions, ModelPlan, PublishedSchema, SchemaPlan
     from wormdb.api.status import CollectionStatus
     from wormdb.engine.ledger import Ledger
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.report import Repair, Verification
     from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
+    from wormdb.maintenance.removal import DropResult
     from wormdb.schema.difference import SchemaDifference
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.meter import MeteredRequest, Usage
@@ -324,6 +326,23 @@ class Database:
         """The folder of every collection there is, in order. 1 LIST for each folder above them: not for every day."""
         self._lifetime.check()
         return find_collections(self._store, self.schema, self._pool)
+
+    @works
+    def drop(self, name: str, *, missing_ok: bool = False, wait: bool = False) -> DropResult | None:
+        """Remove a collection, by model or folder, with all that it has: its name is free then. See `Removal.drop`.
+
+        3 GETs and what a read costs, 4 PUTs, and for each 1,000 objects 1 LIST, 1 GET and 1 DELETE; the same for
+        readable files, and 4 LISTs at least. Raises NotFoundError unless `missing_ok`, then it returns None;
+        UnavailableError, OutcomeUnknownError.
+        """
+        return self.removal(name).drop(missing_ok=missing_ok, wait=wait)
+
+    def removal(self, name: str) -> Removal:
+        """The two steps of `drop` on their own, for a collection by its model or folder. No requests."""
+        from wormdb.api.removal import Removal
+
+        (prefix,) = self._prefixes([name])
+        return Removal(prefix, self._ledgers, self._by, self._clock)
 
     @works
     def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:

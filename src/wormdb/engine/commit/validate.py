@@ -17,7 +17,7 @@ from wormdb.engine.state.definition import settled
 from wormdb.engine.state.upgrade import document_of
 from wormdb.engine.state.view import Overlay, StoredVersion, check_counted, id_key, sequence_of
 from wormdb.engine.tree.definition import claims_of
-from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
+from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, RemovedError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.entry import LoggedChange
 from wormdb.schema.identity import format_sequence
@@ -89,6 +89,7 @@ class Group:
 
     def add(self, pending: Pending) -> tuple[LoggedChange, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
+        self._check_open()
         if self._is_alone or (self._accepted and pending.is_alone):
             raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
         if pending.guard is not None:
@@ -124,6 +125,7 @@ class Group:
         It is if none of its documents changed since, and its unique values are free. There must have been no events
         since. Raises ConflictError, UniqueViolationError; costs looking up unique values.
         """
+        self._check_open()
         keys = [id_key(change.id) for change in logged.changes]
         self._check_apart(keys)
         newer = (self._view.overlay.get(key, self._view.number) for key in keys)
@@ -133,6 +135,11 @@ class Group:
         for key, change in zip(keys, logged.changes, strict=True):
             batch.note(key, change)
         self._accept(batch, batch.claims(self._definition.indexes), logged.changes)
+
+    def _check_open(self) -> None:
+        """Raise RemovedError if the collection was removed."""
+        if self._view.definition.closed is not None:
+            raise RemovedError(f"commit to {self._collection}", reason=f"entry {self._view.number} removed it")
 
     def _accept(
         self, batch: _BatchCheck, claims: dict[tuple[Index, bytes], bytes | None], changes: tuple[LoggedChange, ...]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.history.fold import is_full
-from wormdb.engine.state.trim import Trimmer
+from wormdb.engine.state.trim import Trimmer, is_held
 from wormdb.engine.tree.definition import OWNERS
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
 from wormdb.format.event import JobAttached
@@ -26,6 +26,7 @@ from wormdb.maintenance.gc.blobs import collect_blobs
 from wormdb.maintenance.gc.jobs import OpenJobs, read_after, read_tail
 from wormdb.maintenance.gc.report import GcReport, GcResult, Victim, VictimKind
 from wormdb.maintenance.gc.retired import NameSet, RetiredObjects, attached_names, read_retired, root_names
+from wormdb.maintenance.removal import finish
 from wormdb.settings import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.system.types import LogNumber, Misc, StoreTime
 
@@ -81,6 +82,12 @@ def collect(
         state = site.register.read()
         if state.root is None:
             return gathered.collected()
+        if state.root.closed is not None:
+            if dry_run or conflicts >= CONFLICTS_MAX:
+                return gathered.collected()
+            conflicts += 1
+            finish(site, state)  # a purge that broke off
+            continue
         if is_full(state.root) and not dry_run and not conflicts:
             # As older releases left it: to swap it, there must be room.
             site.ledger().forward()
@@ -215,6 +222,8 @@ class _CollectionRound:
     def _survey(self, after: str, known: _Criteria) -> _Listing:
         found = _Listing()
         entries, last = self.site.paths.entries, self.site.paths.entry(known.through)
+        if is_held(self.root, known.now):
+            last = self.site.paths.entry(LogNumber(0))
         for info in self._listed(after, last):
             if info.key.startswith(entries):
                 found.entries.append(_victim(self.site, info.key, _APPLIED, info.size))
