@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
+from wormdb.engine.log.paths import ENGINE_FOLDER, REMOVED_MARK, EnginePaths, is_immutable
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
@@ -307,14 +307,21 @@ def find_collections(store: Store, schema: Schema | None = None, pool: Pool | No
     """The folders that hold a collection, in order. 1 LIST for each folder above them and for each of them.
 
     Folders of one depth are listed side by side. The folders inside a collection may be one for each document: they are
-    searched only if the schema has a model whose collections lie there.
+    searched only if the schema has a model whose collections lie there. Where one was removed, 1 or 2 GETs more tell
+    whether it was made anew.
     """
     paths = [] if schema is None else [model.path for model in schema.models.values()]
     found: list[str] = []
     depth = [("", False)]
 
     def inner(folder: str) -> list[str]:
-        return [inner for page in store.list(folder, delimiter="/") for inner in page.prefixes]
+        pages = list(store.list(folder, delimiter="/"))
+        folders = [inner for page in pages for inner in page.prefixes]
+        engine = folder + ENGINE_FOLDER
+        is_marked = any(info.key == folder + REMOVED_MARK for page in pages for info in page.objects)
+        if is_marked and engine in folders and _is_gone(store, folder):
+            folders.remove(engine)
+        return folders
 
     while depth:
         listed = zip(depth, (pool or SerialPool()).map(inner, [folder for folder, _ in depth]), strict=True)
@@ -328,3 +335,9 @@ def find_collections(store: Store, schema: Schema | None = None, pool: Pool | No
                 if is_free and not folder.removeprefix(below).startswith("."):
                     depth.append((folder, is_inside or is_collection))
     return sorted(found)
+
+
+def _is_gone(store: Store, folder: str) -> bool:
+    from wormdb.maintenance.removal import is_gone  # few databases have such a folder
+
+    return is_gone(store, folder)

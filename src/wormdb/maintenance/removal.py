@@ -98,14 +98,13 @@ class _PresenceGuard:
             )
 
 
-def remove(ledger: Ledger, *, actor: str | None = None, meta: bytes | None = None) -> int:
-    """End a collection; the number of the entry that does. 1 PUT, and as `Ledger.view` before it.
+def remove(ledger: Ledger, view: View, *, actor: str | None = None, meta: bytes | None = None) -> int:
+    """End a collection, which was as in a view of a moment ago; the number of the entry that does. 1 PUT.
 
     From then on it has no documents, and every commit to it is refused. Raises NotFoundError if there is none,
     RemovedError if it was removed and not purged yet, UnavailableError, OutcomeUnknownError.
     """
     guard = _PresenceGuard(ledger.collection)
-    view = ledger.view()
     if view.definition.closed is not None:
         raise _removed(ledger.collection, view.number)
     guard.check(view)
@@ -122,14 +121,14 @@ def _removed(collection: str, number: int) -> RemovedError:
 # --- whether other processes have seen it ---
 
 
-def check_barrier(site: StoredCollection, clock: Clock) -> None:
+def check_barrier(site: StoredCollection, view: View, clock: Clock) -> None:
     """Raise BarrierError unless every process has seen that the collection was removed, or asks before it reads.
 
     That is so when all nodes that live show the entry in their heartbeats, and a minute has passed since it was
-    written, by the store's time. 2 GETs, 1 HEAD, 1 LIST, and 1 GET for each node. A purge is safe without it: then
+    written, by the store's time. 1 GET, 1 HEAD, 1 LIST, and 1 GET for each node. A purge is safe without it: then
     readers of before may meet SnapshotTooOldError. Raises InvalidRequestError if the collection was not removed.
     """
-    view = _closed(site)
+    _check_closed(site, view)
     key = site.paths.entry(view.number)
     record, probe = site.log.read(view.number)
     what = f"purge of {site.collection.rstrip('/')}"
@@ -151,12 +150,11 @@ def check_barrier(site: StoredCollection, clock: Clock) -> None:
 # --- what is left of it ---
 
 
-def survey(site: StoredCollection) -> DropResult:
+def survey(site: StoredCollection, view: View) -> DropResult:
     """What dropping a collection would delete of the engine's objects; nothing is written.
 
-    As `Ledger.view`, and 1 LIST for each 1,000 objects. Raises NotFoundError.
+    1 LIST for each 1,000 objects. Raises NotFoundError.
     """
-    view = site.ledger().view()
     _PresenceGuard(site.collection).check(view)
     objects = size = 0
     for page in site.store.list(site.paths.folder):
@@ -179,15 +177,15 @@ def is_gone(store: Store, collection: str) -> bool:
     return root.removed == root.applied and store.probe(paths.entry(LogNumber(root.applied + 1))).found is None
 
 
-def purge(site: StoredCollection, clock: Clock | None = None) -> DropResult:
+def purge(site: StoredCollection, view: View, clock: Clock | None = None) -> DropResult:
     """Delete everything of a collection that was removed, but for its root; its name is free then.
 
     With a `clock` it waits first until no process needs the log, 90 seconds, and then deletes that too; otherwise
-    its last entries stay for that time. 3 GETs, 3 PUTs, 1 LIST and 1 GET for each 1,000 objects, 1 DELETE for each
-    1,000; where readable files were kept, the same for these. Another call goes on where one stopped. Raises
-    InvalidRequestError if the collection was not removed, UnavailableError, OutcomeUnknownError.
+    its last entries stay for that time. 2 GETs, 3 PUTs, and for each 1,000 objects 1 LIST, 1 GET and 1 DELETE; where
+    readable files were kept, 1 GET more, and as `remove_files`. Another call goes on where one stopped. Raises
+    InvalidRequestError if the collection was not removed in `view`, UnavailableError, OutcomeUnknownError.
     """
-    view = _closed(site)
+    _check_closed(site, view)
     site.runtime.before_first_write()
     state = _close_root(site, view)
     if clock is not None:
@@ -217,14 +215,12 @@ def finish(site: StoredCollection, state: RootState, *, is_silent: bool = False)
     return result
 
 
-def _closed(site: StoredCollection) -> View:
-    """The state of a removed collection. Raises InvalidRequestError if it was not removed."""
-    view = site.ledger().view()
+def _check_closed(site: StoredCollection, view: View) -> None:
+    """Raise InvalidRequestError if a collection was not removed."""
     if view.definition.closed is None:
         raise InvalidRequestError(
             f"purge of {site.collection.rstrip('/')}", reason="the collection was not removed", fix="remove it first"
         )
-    return view
 
 
 def _close_root(site: StoredCollection, view: View) -> RootState:
