@@ -318,12 +318,14 @@ class Ledgers:
 # --- Find the collections of a bucket without a schema: the last resort, because it lists.
 
 
-def find_collections(store: Store, schema: Schema | None = None, pool: Pool | None = None) -> list[str]:
+def find_collections(
+    store: Store, schema: Schema | None = None, pool: Pool | None = None, *, with_removed: bool = False
+) -> list[str]:
     """The folders that hold a collection, in order. 1 LIST for each folder above them and for each of them.
 
     Folders of one depth are listed side by side. The folders inside a collection may be one for each document: they are
     searched only if the schema has a model whose collections lie there. Where one was removed, 1 or 2 GETs more tell
-    whether it was made anew.
+    whether it was made anew; `with_removed` also gives those of which something is left.
     """
     paths = [] if schema is None else [model.path for model in schema.models.values()]
     found: list[str] = []
@@ -334,7 +336,7 @@ def find_collections(store: Store, schema: Schema | None = None, pool: Pool | No
         folders = [inner for page in pages for inner in page.prefixes]
         engine = folder + ENGINE_FOLDER
         is_marked = any(info.key == folder + REMOVED_MARK for page in pages for info in page.objects)
-        if is_marked and engine in folders and _is_gone(store, folder):
+        if is_marked and engine in folders and _is_gone(store, folder, with_removed):
             folders.remove(engine)
         return folders
 
@@ -352,7 +354,7 @@ def find_collections(store: Store, schema: Schema | None = None, pool: Pool | No
     return sorted(found)
 
 
-def _is_gone(store: Store, folder: str) -> bool:
+def _is_gone(store: Store, folder: str, is_finished: bool) -> bool:
     from wormdb.maintenance.removal import is_gone  # few databases have such a folder
 
-    return is_gone(store, folder)
+    return is_gone(store, folder, is_finished=is_finished)

@@ -165,15 +165,17 @@ def survey(site: StoredCollection, view: View) -> DropResult:
     return DropResult(site.collection, number, view.count, objects, size)
 
 
-def is_gone(store: Store, collection: str) -> bool:
+def is_gone(store: Store, collection: str, *, is_finished: bool = False) -> bool:
     """Whether a folder with the mark of a removed collection has none. 1 GET, and 1 more if its root is the last one.
 
-    True for one that is being purged, too.
+    True for one that is being purged, too; with `is_finished` only if nothing is left that has to be deleted.
     """
     paths = EnginePaths.of_collection(collection)
     root = Register(store, paths, collection).read().root
-    if root is None or root.closed is not None:
-        return root is not None
+    if root is None or (is_finished and (root.closed is not None or root.removed_at is not None)):
+        return False
+    if root.closed is not None:
+        return True
     return root.removed == root.applied and store.probe(paths.entry(LogNumber(root.applied + 1))).found is None
 
 
