@@ -203,7 +203,7 @@ def test_a_write_that_slept_is_not_acknowledged_into_a_slot_of_the_old_log() -> 
 
             def sleep() -> None:
                 world.manual.advance(seconds)  # noqa: B023 - called in this turn
-                collect(database_on(world, seed=14, **SETTINGS))  # noqa: B023
+                collect(database_on(world, seed=14, **SETTINGS))  # noqa: B023 - called in this turn
 
             store = Interrupted(world, number, sleep)
             late = database_on(store, seed=15, **SETTINGS)

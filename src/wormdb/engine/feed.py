@@ -102,6 +102,9 @@ class Feed:
         begin = self._number
         for tail in self._log.rounds(begin):
             state = None if is_recent(self._known, tail.last) else self._check()
+            if begin < self._number and begin == 0:
+                yield from self.poll()  # the slots of a life that ended are not its own
+                return
             if state is not None and not tail.records and self._number == begin:
                 self._check_last(state)
             for record in tail.records:
@@ -119,6 +122,8 @@ class Feed:
     def _check(self) -> RootState:
         # Read after the slots: what is not trimmed now was not trimmed when they were looked at.
         state = self._register.read()
+        if self._number == 0 and state.root is not None:
+            self._number = LogNumber(state.root.removed)  # the beginning of a collection that was made anew
         if state.root is not None and state.root.trimmed > self._number:
             raise SnapshotTooOldError(
                 f"the log of {self._log.collection} after number {self._number}",
