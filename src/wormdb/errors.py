@@ -18,7 +18,7 @@ WormError
 │   └── TransactionTooOldError    a transaction was open for too long: run it again
 ├── PermissionDeniedError     get the credentials or the right
 ├── UnavailableError          nothing was done; retry later
-│   └── BarrierError          other processes have not seen it yet: retry later
+│   └── BarrierError          other processes may still use it: retry later
 ├── OutcomeUnknownError       it may have happened: look before retrying
 ├── CorruptionError           bytes are damaged: restore or rebuild the object
 ├── UnsupportedFormatError    written by a newer wormdb: upgrade
@@ -181,7 +181,7 @@ class NotFoundError(WormError):
 
 
 class RemovedError(NotFoundError):
-    """The collection was removed, and its name is not free yet; nothing was written."""
+    """The collection is being removed, and its name is not free before that is done; nothing was written."""
 
     default_fix = "finish it with db.drop(name) or `worm drop`: then the name is free again"
 
@@ -258,7 +258,7 @@ class UnavailableError(WormError):
 
 
 class BarrierError(UnavailableError):
-    """Other processes may not have seen yet that a collection was removed; nothing was deleted."""
+    """Other processes may still use a collection that was removed; nothing was deleted."""
 
 
 class OutcomeUnknownError(WormError):

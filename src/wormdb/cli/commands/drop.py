@@ -28,7 +28,7 @@ __all__ = ["command"]
 @URL
 @YES
 @click.option("--dry-run", is_flag=True, help="Only show what would go; nothing is written.")
-@click.option("--wait", is_flag=True, help="Wait until no process reads it, about 90 seconds: then its log goes too.")
+@click.option("--wait", is_flag=True, help="Wait until no process reads it, over a minute: then its log goes too.")
 @click.option("--missing-ok", is_flag=True, help="Succeed if there is no such collection.")
 @AS_JSON
 def command(name: str, url: str, **options: Any) -> int:
