@@ -25,10 +25,14 @@ def test_some_of_these_runs_drop_the_collection_more_than_once() -> None:
     assert max(len(set(play_removals(seed).dropped)) for seed in SEEDS) > 1
 
 
+def play_all() -> None:
+    for seed in range(40):
+        play_removals(seed)
+
+
 def test_a_log_that_goes_at_once_is_noticed() -> None:
     """The mistake that the entries of the last moments are kept for."""
     through = mock.patch.object(removal, "_unneeded", lambda root, _: LogNumber(root.applied))
     held = mock.patch.object(trim, "REMOVED_MS", 0)
-    with through, held, pytest.raises(Violation, match="was deleted .* after it was applied"):
-        for seed in range(40):
-            play_removals(seed)
+    with through, held, pytest.raises(Violation, match=r"was deleted .* after it was applied"):
+        play_all()

@@ -226,13 +226,13 @@ def _check_closed(site: StoredCollection, view: View) -> None:
 
 
 def _close_root(site: StoredCollection, view: View) -> RootState:
-    """Have the root say that the collection was removed, and name nothing. 1 or 2 GETs, 1 PUT."""
+    """Have the root say that the collection was removed, and name nothing. 2 GETs, 1 PUT."""
+    record, _ = site.log.read(view.number)  # before the root: where it is gone, that says so
 
     def change(current: RootState) -> Root | None:
         root = current.root
         if root is not None and (root.closed is not None or root.applied >= view.number):
             return None
-        record, _ = site.log.read(view.number)
         if record is None:
             raise CorruptionError(
                 f"log entry {view.number} of {site.collection}",
