@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PUBLIC = [
     "Adoption",
     "AlreadyExistsError",
+    "BarrierError",
     "BlobReader",
     "BlobReference",
     "BlobTarget",
@@ -33,6 +34,7 @@ PUBLIC = [
     "DatabaseSnapshot",
     "DeleteResult",
     "Document",
+    "DropResult",
     "Explanation",
     "FileFault",
     "FilesStatus",
@@ -59,6 +61,7 @@ PUBLIC = [
     "Query",
     "ReadableFiles",
     "Rejection",
+    "RemovedError",
     "Repair",
     "Results",
     "SchemaError",
@@ -107,6 +110,7 @@ RENAMED = {
 
 PARENTS = {
     "AlreadyExistsError": "WormError",
+    "BarrierError": "UnavailableError",
     "ClosedError": "WormError",
     "ConflictError": "WormError",
     "CorruptionError": "WormError",
@@ -116,6 +120,7 @@ PARENTS = {
     "NotFoundError": "WormError",
     "OutcomeUnknownError": "WormError",
     "PermissionDeniedError": "WormError",
+    "RemovedError": "NotFoundError",
     "SchemaError": "InvalidRequestError",
     "SchemaMismatchError": "InvalidRequestError",
     "SnapshotTooOldError": "WormError",

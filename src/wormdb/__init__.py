@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wormdb.engine.history.snapshots import Snapshot
     from wormdb.errors import (
         AlreadyExistsError,
+        BarrierError,
         ClosedError,
         ConflictError,
         CorruptionError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         OutcomeUnknownError,
         PermissionDeniedError,
         Problem,
+        RemovedError,
         SchemaError,
         SchemaMismatchError,
         SnapshotTooOldError,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from wormdb.format.blob import BlobReference, reference_of
     from wormdb.maintenance.audit.report import Finding, Loss, Repair, Verification
     from wormdb.maintenance.gc.report import GcResult, Tally, Victim
+    from wormdb.maintenance.removal import DropResult
     from wormdb.query.execute.explain import Explanation
     from wormdb.settings import Settings
     from wormdb.storage.open import open_store
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adoption",
     "AlreadyExistsError",
+    "BarrierError",
     "BlobReader",
     "BlobReference",
     "BlobTarget",
@@ -89,6 +93,7 @@ __all__ = [
     "DatabaseSnapshot",
     "DeleteResult",
     "Document",
+    "DropResult",
     "Explanation",
     "FileFault",
     "FilesStatus",
@@ -115,6 +120,7 @@ __all__ = [
     "Query",
     "ReadableFiles",
     "Rejection",
+    "RemovedError",
     "Repair",
     "Results",
     "SchemaError",
@@ -155,6 +161,7 @@ __all__ = [
 _LATER = {
     "Adoption": "wormdb.files.adopt.adopt",
     "AlreadyExistsError": "wormdb.errors",
+    "BarrierError": "wormdb.errors",
     "BlobReader": "wormdb.api.blobs",
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.api.blobs",
@@ -170,6 +177,7 @@ _LATER = {
     "DatabaseSnapshot": "wormdb.api.snapshot",
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
+    "DropResult": "wormdb.maintenance.removal",
     "Explanation": "wormdb.query.execute.explain",
     "FileFault": "wormdb.files.compare.faults",
     "FilesStatus": "wormdb.files.status",
@@ -196,6 +204,7 @@ _LATER = {
     "Query": "wormdb.api.query",
     "ReadableFiles": "wormdb.api.files",
     "Rejection": "wormdb.api.imports.records",
+    "RemovedError": "wormdb.errors",
     "Repair": "wormdb.maintenance.audit.report",
     "Results": "wormdb.api.results",
     "SchemaError": "wormdb.errors",

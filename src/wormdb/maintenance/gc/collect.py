@@ -14,18 +14,22 @@ All times are the store's.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from wormdb.engine.history.fold import is_full
-from wormdb.engine.state.trim import Trimmer
+from wormdb.engine.state.trim import Trimmer, is_held
 from wormdb.engine.tree.definition import OWNERS
-from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
+from wormdb.errors import ConflictError, CorruptionError, RemovedError, SnapshotTooOldError, UnavailableError
 from wormdb.format.event import JobAttached
 from wormdb.maintenance.gc.blobs import collect_blobs
 from wormdb.maintenance.gc.jobs import OpenJobs, read_after, read_tail
 from wormdb.maintenance.gc.report import GcReport, GcResult, Victim, VictimKind
 from wormdb.maintenance.gc.retired import NameSet, RetiredObjects, attached_names, read_retired, root_names
+from wormdb.maintenance.removal import finish
 from wormdb.settings import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.system.types import LogNumber, Misc, StoreTime
 
@@ -81,13 +85,15 @@ def collect(
         state = site.register.read()
         if state.root is None:
             return gathered.collected()
-        if is_full(state.root) and not dry_run and not conflicts:
-            # As older releases left it: to swap it, there must be room.
-            site.ledger().forward()
+        if state.root.closed is not None and (dry_run or conflicts):
+            return gathered.collected()
+        if not dry_run and not conflicts and _is_prepared(site, state, state.root):
             conflicts += 1
             continue
         try:
             reached = _CollectionRound(site, rules, state, state.root, gathered, told).run(after)
+        except RemovedError:
+            break  # before a job could be given up
         except (ConflictError, SnapshotTooOldError) as error:
             conflicts += 1
             _check_again(site, state, error, conflicts)
@@ -96,8 +102,22 @@ def collect(
             break
         after = reached
     if state.root.index(OWNERS.name) is not None:
-        collect_blobs(site, gathered)
+        # A collection that was removed takes no entries: its blobs go with all the rest.
+        with suppress(RemovedError):
+            collect_blobs(site, gathered)
     return gathered.collected()
+
+
+def _is_prepared(site: StoredCollection, state: RootState, root: Root) -> bool:
+    """Do what must come first; whether there was something of it, so that the root is another one."""
+    if root.closed is not None:
+        finish(site, state)  # a purge that broke off
+        return True
+    if is_full(root):
+        # As older releases left it: to swap it, there must be room.
+        site.ledger().forward()
+        return True
+    return False
 
 
 def _check_again(
@@ -189,7 +209,7 @@ class _CollectionRound:
             return found.reached
         # First, and with nothing written before it: on a full disk this makes the room for the rest.
         self._delete(gone)
-        self._swap(retired, due, known.through, has_orphans=bool(found.orphans))
+        self._swap(retired, due, known, has_orphans=bool(found.orphans))
         self._delete(found.entries)
         self._delete(found.orphans)
         return found.reached
@@ -215,6 +235,8 @@ class _CollectionRound:
     def _survey(self, after: str, known: _Criteria) -> _Listing:
         found = _Listing()
         entries, last = self.site.paths.entries, self.site.paths.entry(known.through)
+        if is_held(self.root, known.now):
+            last = self.site.paths.entry(LogNumber(0))
         for info in self._listed(after, last):
             if info.key.startswith(entries):
                 found.entries.append(_victim(self.site, info.key, _APPLIED, info.size))
@@ -273,12 +295,14 @@ class _CollectionRound:
 
     # --- acting ---
 
-    def _swap(self, retired: RetiredObjects, gone: set[str], through: LogNumber, *, has_orphans: bool) -> None:
+    def _swap(self, retired: RetiredObjects, gone: set[str], known: _Criteria, *, has_orphans: bool) -> None:
         """Put what is known now into the root. After it no process that read an older one can publish."""
-        trimmer = self._trimmer
-        raised = trimmer.raised(self.state, through)
+        trimmer, now = self._trimmer, known.now
+        raised = trimmer.raised(self.state, known.through)
         at = self._probed() if retired.has_undated else StoreTime(0)
         following = retired.following(raised, at, gone)
+        if not is_held(self.root, now):
+            following = msgspec.structs.replace(following, removed_at=None)
         if has_orphans or following != self.root:
             self.site.runtime.before_first_write()
             self.site.runtime.misc.observe(Misc(self.root.misc))
