@@ -60,9 +60,19 @@ class Clones(RuleBasedStateMachine):
             if pulls:
                 sync.pull_changed()
             else:
-                self.world.unsure |= {*clone.files().values()}
                 sync.push_changed()
         self.late.append(store)
+
+    @rule(name=NAMES, path=PATHS, number=st.integers(1, 6), fault=FAULTS, then=st.sampled_from(["delete", "write"]))
+    def break_off_and_edit(self, name: str, path: str, number: int, fault: Fault, then: str) -> None:
+        """The user changes their mind about a file while it is not known whether it was pushed."""
+        clone = self.world.clones[name]
+        if path in clone.files() and number % 2:
+            clone.delete(path)
+        else:
+            clone.write(path)
+        self.break_off(name, number, fault, pulls=False)
+        clone.delete(path) if then == "delete" else clone.write(path)
 
     @rule()
     def land(self) -> None:
@@ -108,4 +118,4 @@ class Clones(RuleBasedStateMachine):
 
 
 TestClones = Clones.TestCase
-TestClones.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestClones.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)

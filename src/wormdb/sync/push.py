@@ -1,8 +1,9 @@
 """Folder to bucket: what changed here since it was last synced, and did not change there.
 
-In this order: files, the parts that list them, the manifest, deletions of objects, and last what this folder knows.
-A crash in between leaves files that are not listed yet, or objects that are not listed any more; the next push of
-this folder finds the rest to do, because its state is still the old one.
+In this order: a note of what is to be done, files, the parts that list them, the manifest, deletions of objects, and
+last what this folder knows. A crash in between leaves files that are not listed yet, or objects that are not listed any
+more; the next push of this folder finds the rest to do, because its state is still the old one, and the note tells
+which of the bucket's files are its own.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from wormdb.sync.index import FileEntry, iso_time
 from wormdb.sync.paths import STATE_FOLDER, SyncScope, part_of
 from wormdb.sync.remote import PIECE_BYTES, HeldPart, with_notes
 from wormdb.sync.report import FileTrouble, SyncReport
-from wormdb.sync.state import KnownFile
+from wormdb.sync.state import Intent, KnownFile
 from wormdb.system.types import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from wormdb.storage.readback import Outcome
     from wormdb.sync.folder import LocalFile, WorkFolder
@@ -73,6 +74,8 @@ class PreparedPush:
     deleted: dict[str, KnownFile | None] = field(default_factory=dict)
     """Files to delete in the bucket, with what was synced; None: whatever is there."""
     marks: Mapping[str, int] = field(default_factory=dict)
+    intents: dict[str, Intent] = field(default_factory=dict)
+    """What was noted before the first upload."""
     report: SyncReport = field(default_factory=SyncReport)
 
 
@@ -115,11 +118,19 @@ class Push:
         push.report.pushed += [change.path for change in wanted]
         if not is_dry:
             push.report.pushed.clear()
+            self.note(push, wanted)
             for change, result in zip(
                 wanted, self._index.pool.map(lambda one: self._upload(one, push), wanted), strict=True
             ):
                 self._take(change, result, push)
         return push
+
+    def note(self, push: PreparedPush, wanted: Iterable[LocalChange] = ()) -> None:
+        """Remember what is about to be sent and deleted, before anything is. No requests."""
+        push.intents |= {change.path: Intent(change.seen.size, change.sha256) for change in wanted}
+        push.intents |= {path: Intent(0, None) for path in push.deleted}
+        if push.intents:
+            self._state.intend(push.intents)
 
     def _changes(
         self, scope: SyncScope, known: Mapping[str, KnownFile], push: PreparedPush
@@ -249,7 +260,7 @@ class Push:
                         return FileTrouble(change.path, _reason(is_new=False, is_gone=True))
                     condition = IfAbsent()
                 case Lost(found=found) if found is not None:
-                    if not self._may_replace(found.body, change, entry):
+                    if not self._may_replace(found.body, change, entry) and not self._is_remainder(change.path, push):
                         push.found[change.path] = FileEntry(
                             key=change.path,
                             size=len(found.body),
@@ -265,9 +276,21 @@ class Push:
                     raise _unknown(change.path, outcome)
         raise _unknown(change.path, outcome)
 
+    def _is_remainder(self, path: str, push: PreparedPush) -> bool:
+        """Whether an object is what is left of a file that was deleted, by the part as it is now. 1 GET.
+
+        A part without files is in no manifest, and so its tombstones are not known here.
+        """
+        held = push.parts[part_of(path, push.manifest.manifest.depths)]
+        part = self._index.read_part(held.part.partition, held.key)
+        entry = None if part is None else part.part.entries.get(path)
+        return entry is not None and not entry.is_there and not self._is_young(entry)
+
     def _may_replace(self, found: bytes, change: LocalChange, entry: FileEntry | None) -> bool:
         """Whether an object of another version is what was synced, or what a deletion left."""
         if self._policy == "keep-local" or (entry is not None and not entry.is_there):
+            return True
+        if self._state.was_sent(change.path, sha256(found).digest()):
             return True
         return change.before is not None and _is_content(found, change.before.sha256)
 
@@ -353,6 +376,7 @@ class Push:
             self._state.hold_files(rows)
             self._state.drop_files(path for work in works for path in work.gone)
             self._state.clear_marks(push.marks)
+            self._state.clear_intents(push.intents.keys() - {each.path for each in push.report.failed})
 
 
 class _PartWork:
@@ -389,8 +413,8 @@ class _PartWork:
         entries |= {
             path: entry
             for path, entry in self._found.items()
-            if path not in found or found[path].identity != entry.identity
-        }
+            if path not in found or (found[path].is_there and found[path].identity != entry.identity)
+        }  # beside a tombstone an object is what is left of a file, and no news
         for path, before in self._deleted.items():
             self._delete(path, before, found.get(path), entries)
         return entries if entries != found else None

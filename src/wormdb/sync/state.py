@@ -1,7 +1,8 @@
 """What one folder knows of its bucket: files as they were last seen, what was synced of them, the index, and marks.
 
 One SQLite file below the folder, written last in every push and pull, in transactions: a crash leaves what was known
-before, and then more is compared than had to be. It can be thrown away: nothing is deleted anywhere without it.
+before, and then more is compared than had to be. Only what a push is about to do is noted before it does it. The file can
+be thrown away: nothing is deleted anywhere without it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["KnownFile", "KnownPart", "LocalState"]
+__all__ = ["Intent", "KnownFile", "KnownPart", "LocalState"]
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -34,6 +35,10 @@ CREATE TABLE IF NOT EXISTS parts (
     is_applied INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS marks (path TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS intents (
+    path TEXT NOT NULL, sha256 BLOB NOT NULL, size INTEGER NOT NULL, is_settled INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (path, sha256)
+) WITHOUT ROWID;
 """
 _FORMAT: Final = 1
 MARKS_MAX: Final = 2_000
@@ -60,6 +65,14 @@ class KnownPart:
     version: Version
     part: IndexPart
     is_applied: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a push is about to do with a file: send this content, or delete it if there is none."""
+
+    size: int
+    sha256: bytes | None
 
 
 class LocalState:
@@ -197,6 +210,38 @@ class LocalState:
     def drop_files(self, paths: Iterable[str]) -> None:
         """Some files are on neither side any more."""
         self._database.executemany("DELETE FROM files WHERE path = ?", ((path,) for path in paths))
+
+    def intend(self, intents: Mapping[str, Intent]) -> None:
+        """Note what a push is about to do, before it does any of it."""
+        with self.changing():
+            self._database.executemany(
+                "INSERT OR REPLACE INTO intents (path, sha256, size) VALUES (?, ?, ?)",
+                ((path, intent.sha256 or b"", intent.size) for path, intent in intents.items()),
+            )
+
+    def intents(self) -> dict[str, Intent]:
+        """What pushes were about to do that did not come to their end."""
+        query = "SELECT path, size, sha256 FROM intents WHERE NOT is_settled"
+        return {path: Intent(size, sha256 or None) for path, size, sha256 in self._database.execute(query)}
+
+    @property
+    def has_intents(self) -> bool:
+        """Whether a push did not come to its end."""
+        return self._database.execute("SELECT 1 FROM intents WHERE NOT is_settled LIMIT 1").fetchone() is not None
+
+    def was_sent(self, path: str, sha256: bytes) -> bool:
+        """Whether a push of this folder that broke off was sending a content, which may have come there since."""
+        query = "SELECT 1 FROM intents WHERE path = ? AND sha256 = ? AND is_settled"
+        return self._database.execute(query, (path, sha256)).fetchone() is not None
+
+    def settle_intents(self) -> None:
+        """The index has none of them, and will not: only an object may still come there."""
+        self._database.execute("DELETE FROM intents WHERE sha256 = x''")
+        self._database.execute("UPDATE intents SET is_settled = 1")
+
+    def clear_intents(self, paths: Iterable[str]) -> None:
+        """What became of some of them is known."""
+        self._database.executemany("DELETE FROM intents WHERE path = ?", ((path,) for path in paths))
 
     def mark(self, path: str) -> None:
         """Say that a path changed, or is about to; "" is everything. Each mark has a generation of its own."""

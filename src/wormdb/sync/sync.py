@@ -16,6 +16,7 @@ from wormdb.storage.pool import ThreadPool
 from wormdb.storage.retry import RetryingStore
 from wormdb.sync.folder import WorkFolder
 from wormdb.sync.index import iso_time
+from wormdb.sync.intents import settle
 from wormdb.sync.paths import DEPTHS, STATE_FOLDER, WHOLE, SyncScope, check_path, part_of
 from wormdb.sync.pull import Pull
 from wormdb.sync.push import PreparedPush, Push
@@ -156,6 +157,7 @@ class Sync:
     def commit_push(self, push: PreparedPush) -> SyncReport:
         """The second half: what was uploaded is listed, deletions are done. 1 PUT a part, 1 for the manifest."""
         with self._running() as usage:
+            Push(self._index, self._folder, self._state, self._rules()).note(push)
             return usage(self._commit(push, WHOLE))
 
     def pull_changed(
@@ -170,6 +172,8 @@ class Sync:
             chosen = SyncScope.of(scope)
             pull = Pull(self._index, self._folder, self._state, self._rules(is_lazy=lazy))
             held = self._index.read_manifest()
+            if not dry_run and self._state.has_intents:
+                held = self._settled(held)
             if held is None:
                 old = self._index.read_old()
                 entries = self._index.discover() if old is None else old.entries
@@ -269,7 +273,8 @@ class Sync:
         push = Push(self._index, self._folder, self._state, self._rules())
         if chosen is None:
             return PreparedPush(self._index.new_manifest(self._depths), {})
-        held = self._open_index(is_dry=dry_run)
+        settled = self._settled(self._index.read_manifest()) if self._state.has_intents and not dry_run else None
+        held = settled or self._open_index(is_dry=dry_run)
         if scan and not dry_run:
             held = self._upkeep.scan(held, chosen)
             with self._state.changing():
@@ -288,6 +293,14 @@ class Sync:
                 self._upkeep.write_shim(held)
         return report
 
+    def _settled(self, held: HeldManifest | None) -> HeldManifest | None:
+        """The manifest when it is known what became of a push that broke off; None if the index is one of before."""
+        if held is None and self._index.read_old() is not None:
+            return None
+        return settle(
+            self._index, self._state, held or self._index.new_manifest(self._depths), self._state.client or ""
+        )
+
     def _open_index(self, *, is_dry: bool) -> HeldManifest:
         """The manifest as it is known here, or else read, or made. No requests if it is known."""
         known = self._state.manifest
@@ -298,9 +311,9 @@ class Sync:
             return found
         old = self._index.read_old()
         if old is None:
-            entries = self._index.discover()
             held = self._index.new_manifest(self._depths)
-            return self._index.publish(entries, held) if entries and not is_dry else held
+            # Written before the first file: a bucket without it would be listed, with what a broken push left there.
+            return held if is_dry else self._index.publish(self._index.discover(), held)
         if is_dry:
             return self._index.new_manifest(self._depths)
         return self._upkeep.split(old, self._depths, is_asked=False, keeps_shim=True)
