@@ -1,8 +1,8 @@
 """What one folder knows of its bucket: files as they were last seen, what was synced of them, the index, and marks.
 
 One SQLite file below the folder, written last in every push and pull, in transactions: a crash leaves what was known
-before, and then more is compared than had to be. Only what a push is about to do is noted before it does it. The file can
-be thrown away: nothing is deleted anywhere without it.
+before, and then more is compared than had to be. Only what a push is about to do is noted before it does it. The file
+can be thrown away: nothing is deleted anywhere without it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["Intent", "KnownFile", "KnownPart", "LocalState"]
+__all__ = ["Intent", "KnownFile", "KnownPart", "LocalState", "LogEnd"]
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -39,6 +39,10 @@ CREATE TABLE IF NOT EXISTS intents (
     path TEXT NOT NULL, sha256 BLOB NOT NULL, size INTEGER NOT NULL, is_settled INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (path, sha256)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS collections (
+    name TEXT PRIMARY KEY, number INTEGER NOT NULL, hash BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rebases (name TEXT PRIMARY KEY, begun INTEGER NOT NULL) WITHOUT ROWID;
 """
 _FORMAT: Final = 1
 MARKS_MAX: Final = 2_000
@@ -73,6 +77,14 @@ class Intent:
 
     size: int
     sha256: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """A place in the log of a collection: the number of an entry, and its hash; by default before the first."""
+
+    number: int = 0
+    hash: bytes = bytes(32)
 
 
 class LocalState:
@@ -242,6 +254,34 @@ class LocalState:
     def clear_intents(self, paths: Iterable[str]) -> None:
         """What became of some of them is known."""
         self._database.executemany("DELETE FROM intents WHERE path = ?", ((path,) for path in paths))
+
+    def collections(self) -> list[str]:
+        """The collections that were synced."""
+        return [name for (name,) in self._database.execute("SELECT name FROM collections ORDER BY name")]
+
+    def collection(self, name: str) -> LogEnd | None:
+        """Where the log of a collection ended when both sides were last equal."""
+        query = "SELECT number, hash FROM collections WHERE name = ?"
+        row = self._database.execute(query, (name,)).fetchone()
+        return None if row is None else LogEnd(*row)
+
+    def hold_collection(self, name: str, end: LogEnd) -> None:
+        """Both sides of a collection are equal, and end there. A rebase of it is done."""
+        self._database.execute("INSERT OR REPLACE INTO collections VALUES (?, ?, ?)", (name, end.number, end.hash))
+        self._database.execute("DELETE FROM rebases WHERE name = ?", (name,))
+
+    def drop_collection(self, name: str) -> None:
+        """Nothing is known of a collection."""
+        self._database.execute("DELETE FROM collections WHERE name = ?", (name,))
+
+    def rebase_begun(self, name: str) -> int | None:
+        """Where the bucket's log ended when a rebase began that is not done; None if there is none."""
+        row = self._database.execute("SELECT begun FROM rebases WHERE name = ?", (name,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def begin_rebase(self, name: str, number: int) -> None:
+        """A rebase begins: none of its batches is in the bucket's log through a number."""
+        self._database.execute("INSERT OR REPLACE INTO rebases VALUES (?, ?)", (name, number))
 
     def mark(self, path: str) -> None:
         """Say that a path changed, or is about to; "" is everything. Each mark has a generation of its own."""

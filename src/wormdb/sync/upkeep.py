@@ -27,7 +27,7 @@ from wormdb.sync.index import (
     milliseconds_of,
 )
 from wormdb.sync.paths import INDEX_FOLDER, LOCK, MANIFEST, MONOLITH, check_path, part_of
-from wormdb.sync.remote import HeldManifest, HeldPart, with_notes
+from wormdb.sync.remote import HeldManifest, HeldPart, with_collections, with_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -167,7 +167,9 @@ class Upkeep:
         """
         depths = held.manifest.depths
         prefixes = [f"{each}/" for each in scope.prefixes] or [""]
-        objects = {path: entry for prefix in prefixes for path, entry in self._index.discover(prefix).items()}
+        listings = [self._index.discover(prefix) for prefix in prefixes]
+        objects = {path: entry for each in listings for path, entry in each.files.items()}
+        collections = {name for each in listings for name in each.collections}
         wanted = {name: note for name, note in held.manifest.partitions.items() if scope.touches(name, depths)}
         parts = self._index.read_parts(wanted)
         parts |= self._emptied({part_of(path, depths) for path in objects} - wanted.keys(), held)
@@ -184,7 +186,7 @@ class Upkeep:
             own = [path for path in gone if path in part.part.entries]
             if own:
                 held, _ = self._index.drop(held, part, own)
-        return held
+        return self._index.update_manifest(held, lambda one: with_collections(one, collections))
 
     def _emptied(self, names: set[str], held: HeldManifest) -> dict[str, HeldPart]:
         """Parts that are not in the manifest: they may have tombstones, whose objects are not files. 1 GET each."""
