@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.sync.copying import CopyResult
-    from wormdb.sync.logs import LogState
+    from wormdb.sync.logs import ReadLog
     from wormdb.sync.report import CollectionVerb, SyncReport
     from wormdb.sync.state import LocalState, LogEnd
     from wormdb.system.clock import Chance
@@ -148,7 +148,7 @@ class CollectionSync:
         self._remove_aside(name)
         return self._done(name, "pulled", result)
 
-    def _is_beginning(self, one: LogState, other: LogState, base: LogEnd | None) -> bool:
+    def _is_beginning(self, one: ReadLog, other: ReadLog, base: LogEnd | None) -> bool:
         """Whether a log is a beginning of another, or equal; False if it is the other way round.
 
         Raises PartedError, and UnavailableError if trimmed entries do not tell. At most 1 GET, some more to find where
@@ -169,7 +169,7 @@ class CollectionSync:
         raise PartedError(one.log.collection, self._parting(short, long, base))
 
     @staticmethod
-    def _parting(short: LogState, long: LogState, base: LogEnd | None) -> int:
+    def _parting(short: ReadLog, long: ReadLog, base: LogEnd | None) -> int:
         """The last number at which both have the same entry. Up to 2 GETs for each halving."""
         low = max(0 if base is None else base.number, short.trimmed, long.trimmed)
         if low >= short.end.number:
@@ -198,7 +198,7 @@ class CollectionSync:
 
     # --- logs that parted ---
 
-    def _rebase(self, name: str, here: LogState, common: int) -> SyncedCollection:
+    def _rebase(self, name: str, here: ReadLog, common: int) -> SyncedCollection:
         """Commit the own batches in the bucket. Costs as `commit_own`, and 1 GET an entry of both since they parted."""
         from wormdb.sync.rebase import commit_own, keep_owners, own_batches
 
@@ -234,7 +234,7 @@ class CollectionSync:
         return SyncedCollection(name, "rebased", len(own) - len(conflicts), common, conflicts=conflicts)
 
     @staticmethod
-    def _landed(there: LogState, begun: int) -> set[str]:
+    def _landed(there: ReadLog, begun: int) -> set[str]:
         """The ids of the batches that came into the bucket's log since a rebase began. 1 GET an entry."""
         collection = there.log.collection
         if there.trimmed > begun:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.root import Root
     from wormdb.storage.store import ObjectInfo, Store
-    from wormdb.sync.logs import LogState
+    from wormdb.sync.logs import ReadLog
     from wormdb.sync.rebase import OwnBatch
     from wormdb.system.clock import Chance
 
@@ -81,8 +81,8 @@ class CopyResult:
 class LogCopy:
     """Brings what one side of a collection has to the other, whose log is a beginning of it."""
 
-    source: LogState
-    target: LogState
+    source: ReadLog
+    target: ReadLog
     chance: Chance
 
     def run(self, *, may_bridge: bool) -> CopyResult:
@@ -245,7 +245,7 @@ def _listed(store: Store, folder: str, folders: tuple[str, ...]) -> Iterator[Obj
             yield from page.objects
 
 
-def _finished(entries: list[tuple[int, bytes]], source: LogState) -> list[tuple[int, bytes]]:
+def _finished(entries: list[tuple[int, bytes]], source: ReadLog) -> list[tuple[int, bytes]]:
     """Entries up to the first that prepares a transaction which none of them finishes.
 
     A transaction over several collections is decided by a record beside them, which is not part of a log: a copy of
@@ -262,7 +262,7 @@ def _finished(entries: list[tuple[int, bytes]], source: LogState) -> list[tuple[
     return entries if first is None else [each for each in entries if each[0] < first]
 
 
-def _needed(entries: list[tuple[int, bytes]], source: LogState, *, with_root: bool) -> tuple[str, ...]:
+def _needed(entries: list[tuple[int, bytes]], source: ReadLog, *, with_root: bool) -> tuple[str, ...]:
     """The folders of the objects that entries name; all of them if an entry cannot be understood."""
     if with_root:
         return _FOLDERS

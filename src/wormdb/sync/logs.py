@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["CollectionLog", "EventTag", "LogState", "event_tags"]
+__all__ = ["CollectionLog", "EventTag", "ReadLog", "event_tags"]
 
 WIDTH_MAX: Final = 32
 """How many entries are asked for at once."""
@@ -44,11 +44,11 @@ class EventTag(msgspec.Struct):
     tx: msgspec.Raw = msgspec.field(name="x", default=msgspec.Raw())
 
 
-class _Tags(msgspec.Struct):
+class _EventTags(msgspec.Struct):
     events: tuple[EventTag, ...] = msgspec.field(name="e", default=())
 
 
-_TAGS: Final = msgspec.msgpack.Decoder(_Tags)
+_TAGS: Final = msgspec.msgpack.Decoder(_EventTags)
 
 
 def event_tags(body: bytes, name: str) -> Sequence[EventTag]:
@@ -76,14 +76,14 @@ class CollectionLog:
         """Its root."""
         return Register(self.store, self.paths, self.collection)
 
-    def read(self, known: LogEnd | None = None) -> LogState:
+    def read(self, known: LogEnd | None = None) -> ReadLog:
         """Where it ends now. 2 GETs, and for k entries that the root does not have k to 2k more.
 
         Where it was `known` to end once, 3, and for k entries since then k to 2k more; that entry is looked at again.
         Raises CorruptionError, and UnsupportedFormatError for a root of a newer release.
         """
         root = self.register.read()
-        state = LogState(self, root)
+        state = ReadLog(self, root)
         if known is not None and known.number > root.applied:
             tail = self._tail(known.number - 1, 2)
             number, body = next(tail, (0, b""))
@@ -92,7 +92,7 @@ class CollectionLog:
         return self._through(state, self._tail(root.applied, 1))
 
     @staticmethod
-    def _through(state: LogState, tail: Iterable[tuple[int, bytes]]) -> LogState:
+    def _through(state: ReadLog, tail: Iterable[tuple[int, bytes]]) -> ReadLog:
         for number, body in tail:
             state.bodies[number] = body
             state.end = LogEnd(number, entry_hash(body))
@@ -114,7 +114,7 @@ class CollectionLog:
 
 
 @dataclass(slots=True)
-class LogState:
+class ReadLog:
     """A log as it was read: its root, and the entries that the root does not have."""
 
     log: CollectionLog

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
     from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
-    from wormdb.sync.logs import LogState
+    from wormdb.sync.logs import ReadLog
 
 __all__ = ["OwnBatch", "commit_own", "keep_owners", "own_batches"]
 
@@ -97,7 +97,7 @@ class OwnBatch:
         }
 
 
-def own_batches(here: LogState, common: int, definition: bytes) -> list[OwnBatch]:
+def own_batches(here: ReadLog, common: int, definition: bytes) -> list[OwnBatch]:
     """The batches of a log after the last number that both sides have, in order. 1 GET an entry.
 
     `definition` is the model in the bucket. Raises UnsupportedFormatError for an event that cannot be committed again,
