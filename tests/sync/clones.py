@@ -94,7 +94,7 @@ class Clone:
         self.world = world
         self.folder = folder
 
-    def open(self, store: Store | None = None, conflicts: ConflictPolicy = "keep-both") -> Sync:
+    def open(self, store: Store | None = None, conflicts: ConflictPolicy | None = "keep-both") -> Sync:
         """As a new process does."""
         return Sync(
             self.folder,

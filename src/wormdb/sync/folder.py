@@ -13,7 +13,7 @@ from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.sync.paths import ENGINE_FOLDER, READABLE_FOLDERS, STATE_FOLDER, check_path, is_internal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
     from pathlib import Path
 
     from wormdb.sync.paths import SyncScope
@@ -51,10 +51,15 @@ class WorkFolder:
         self._clock = clock
         self.collections: set[str] = set()
         """The collections that walks met."""
-        self._has_readable = False
+        self._readable: set[str] = set()
+        """Those that keep readable files."""
 
-    def walk(self, scope: SyncScope, skipped: Callable[[str, str], None]) -> Iterator[tuple[str, LocalFile]]:
+    def walk(
+        self, scope: SyncScope, skipped: Callable[[str, str], None], known: Container[str] = ()
+    ) -> Iterator[tuple[str, LocalFile]]:
         """The files of a scope; `skipped` is told each thing that cannot be synced, and why.
+
+        Names that are `known` were looked at before, and are not examined again.
 
         What belongs to a collection is not a file: neither the engine's objects nor, if it keeps them, readable files.
         """
@@ -64,20 +69,25 @@ class WorkFolder:
             if found is not None:
                 yield start, found
             else:
-                yield from self._below(start, skipped)
+                yield from self._below(start, skipped, known)
 
-    def _below(self, folder: str, skipped: Callable[[str, str], None]) -> Iterator[tuple[str, LocalFile]]:
+    def _below(
+        self, folder: str, skipped: Callable[[str, str], None], known: Container[str]
+    ) -> Iterator[tuple[str, LocalFile]]:
         waiting = [(folder, False)]
         later: list[tuple[str, bool]] = []
         while waiting or later:
             here, is_readable = waiting.pop() if waiting else later.pop()
-            if here in READABLE_FOLDERS and self._has_readable:
+            if here in READABLE_FOLDERS and self._readable:
                 continue
             entries = self._entries(here)
             if here and any(entry.name == ENGINE_FOLDER for entry in entries):
                 is_readable = self._meet(here) or is_readable
             for entry in entries:
                 path = f"{here}/{entry.name}" if here else entry.name
+                if path in known and not is_readable and (found := _looked_at(entry)) is not None:
+                    yield path, found
+                    continue
                 if is_internal(path):
                     continue
                 if entry.is_dir(follow_symlinks=False):
@@ -107,9 +117,15 @@ class WorkFolder:
     def _meet(self, folder: str) -> bool:
         """A folder is a collection; whether it keeps readable files, which come from its log."""
         self.collections.add(folder)
-        is_readable = (self.root / folder / ENGINE_FOLDER / "files").exists()
-        self._has_readable |= is_readable
-        return is_readable
+        if (self.root / folder / ENGINE_FOLDER / "files").exists():
+            self._readable.add(folder)
+        return folder in self._readable
+
+    def belongs(self, path: str) -> bool:
+        """Whether a path is a readable file of a collection that walks met: its log makes it, and takes it away."""
+        if not self._readable:
+            return False
+        return path.startswith(tuple(f"{each}/" for each in (*self._readable, *READABLE_FOLDERS)))
 
     def look(self, path: str) -> LocalFile | None:
         """A file, or None if there is none; also if a folder or a link is there."""
@@ -221,6 +237,15 @@ class WorkFolder:
             return probe.with_name("caseprobe").exists()
         finally:
             probe.unlink(missing_ok=True)
+
+
+def _looked_at(entry: os.DirEntry[str]) -> LocalFile | None:
+    """A file of a listing; None if it is something else, or gone."""
+    try:
+        state = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return LocalFile(state.st_size, state.st_mtime_ns) if stat.S_ISREG(state.st_mode) else None
 
 
 def _refusal(path: str, entry: os.DirEntry[str]) -> str | None:

@@ -99,7 +99,9 @@ class Push:
         push = PreparedPush(manifest, {}, report=SyncReport(is_dry=is_dry))
         known = self._state.files(scope.prefixes)
         changes, present = self._changes(scope, known, push)
-        gone = {path: before for path, before in known.items() if path not in present}
+        gone = {
+            path: before for path, before in known.items() if path not in present and not self._folder.belongs(path)
+        }
         if gone and not present and scope.is_whole and not mirror:
             raise InvalidRequestError(
                 f"folder {self._folder.root}",
@@ -142,7 +144,7 @@ class Push:
         def skip(path: str, reason: str) -> None:
             push.report.skipped.append(FileTrouble(path, reason))
 
-        for path, seen in self._folder.walk(scope, skip):
+        for path, seen in self._folder.walk(scope, skip, known):
             present.add(path)
             before = known.get(path)
             if seen.is_as(before):
@@ -343,10 +345,8 @@ class Push:
             return report
         if push.deleted:
             push.manifest = self._index.read_manifest() or push.manifest
-        depths = push.manifest.manifest.depths
-        names = sorted({part_of(path, depths) for path in (*push.uploaded, *push.found, *push.deleted)})
         self._hold_parts(push, [*push.uploaded, *push.found, *push.deleted])
-        works = [_PartWork(push, name, self) for name in names]
+        works = self._works(push)
         for work, part in zip(works, self._index.pool.map(lambda one: one.run(self._index), works), strict=True):
             work.part = part
         notes = {work.name: work.part.note() for work in works}
@@ -359,6 +359,25 @@ class Push:
         report.deleted_there += removed
         self._remember(push, works, manifest)
         return report
+
+    def _works(self, push: PreparedPush) -> list[_PartWork]:
+        """The changes, part by part."""
+        depths = push.manifest.manifest.depths
+        works: dict[str, _PartWork] = {}
+
+        def work_of(path: str) -> _PartWork:
+            name = part_of(path, depths)
+            if name not in works:
+                works[name] = _PartWork(name, push.parts[name], self)
+            return works[name]
+
+        for path, upload in push.uploaded.items():
+            work_of(path).uploaded[path] = upload
+        for path, entry in push.found.items():
+            work_of(path).found[path] = entry
+        for path, before in push.deleted.items():
+            work_of(path).deleted[path] = before
+        return [works[name] for name in sorted(works)]
 
     def _remember(self, push: PreparedPush, works: list[_PartWork], manifest: HeldManifest) -> None:
         depths = manifest.manifest.depths
@@ -382,15 +401,14 @@ class Push:
 class _PartWork:
     """The changes of one push to one part of the index."""
 
-    def __init__(self, push: PreparedPush, name: str, owner: Push) -> None:
-        depths = push.manifest.manifest.depths
+    def __init__(self, name: str, part: HeldPart, owner: Push) -> None:
         self.name = name
-        self.part = push.parts[name]
-        self._is_first = self.part.version is None
+        self.part = part
+        self._is_first = part.version is None
         self._owner = owner
-        self._uploaded = {path: each for path, each in push.uploaded.items() if part_of(path, depths) == name}
-        self._found = {path: each for path, each in push.found.items() if part_of(path, depths) == name}
-        self._deleted = {path: each for path, each in push.deleted.items() if part_of(path, depths) == name}
+        self.uploaded: dict[str, UploadedFile] = {}
+        self.found: dict[str, FileEntry] = {}
+        self.deleted: dict[str, KnownFile | None] = {}
         self.listed: list[str] = []
         self.removed: list[str] = []
         self.gone: list[str] = []
@@ -404,7 +422,7 @@ class _PartWork:
         """The part with our changes; None if it has them."""
         entries = dict(found)
         self.listed, self.removed, self.gone, self.conflicts = [], [], [], []
-        for path, upload in self._uploaded.items():
+        for path, upload in self.uploaded.items():
             if (reason := self._owner.refusal(upload, found.get(path))) is not None:
                 self.conflicts.append(FileTrouble(path, reason))
                 continue
@@ -412,10 +430,10 @@ class _PartWork:
             self.listed.append(path)
         entries |= {
             path: entry
-            for path, entry in self._found.items()
+            for path, entry in self.found.items()
             if path not in found or (found[path].is_there and found[path].identity != entry.identity)
         }  # beside a tombstone an object is what is left of a file, and no news
-        for path, before in self._deleted.items():
+        for path, before in self.deleted.items():
             self._delete(path, before, found.get(path), entries)
         return entries if entries != found else None
 
