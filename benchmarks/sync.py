@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -156,30 +157,40 @@ def _parts(folder: Path) -> list[Row | Count]:
 
 
 def _many(folder: Path) -> list[Row | Count]:
-    """250,000 files: time and memory of a push that has nothing to do."""
+    """250,000 files: the command that has nothing to do, and the memory of a push of all of them.
+
+    The bucket is a folder, so that what lies in it is not memory of the process.
+    """
     script = (
-        "import resource, sys, time; from wormdb.sync import Sync; from wormdb.storage.memory import MemoryStore\n"
-        "sync = Sync(sys.argv[1], store=MemoryStore('bench-many')); sync.push_changed()\n"
-        "start = time.perf_counter(); sync.push_changed(); taken = time.perf_counter() - start\n"
-        "print(taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "import resource, sys; from wormdb.sync import Sync\n"
+        "sync = Sync(sys.argv[1], sys.argv[2]); sync.push_changed()\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
+    few, many = MODELS * FILES, MANY_FILES
     taken: dict[int, float] = {}
     peaks: dict[int, float] = {}
-    for count in (MODELS * FILES, MANY_FILES):
-        side = folder / f"many{count}"
+    for count in (few, many):
+        side, bucket = folder / f"many{count}", folder / f"bucket{count}"
         _fill(side, MODELS, count // MODELS)
-        done = subprocess.run([sys.executable, "-c", script, str(side)], check=True, capture_output=True, text=True)
-        seconds, kilobytes = done.stdout.split()
-        taken[count], peaks[count] = float(seconds), int(kilobytes) / 1024
+        command = [sys.executable, "-c", script, str(side), str(bucket)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        peaks[count] = int(done.stdout) / 1024
+        _push_again(side)  # files are old enough to be known by their time then
+        taken[count] = min(take(partial(_push_again, side)) for _ in range(3))
         shutil.rmtree(side)
-    few, many = MODELS * FILES, MANY_FILES
+        shutil.rmtree(bucket)
     peak = peaks[many]
     return [
-        Row(f"push of {many:,} files, nothing changed", f"of {few:,}", 1, taken[many], taken[few], at_most=10),
+        Row(f"worm push of {many:,} files, nothing changed", f"of {few:,}", 1, taken[many], taken[few], at_most=10),
         Count(
             f"MB of a process that pushed {many:,} files", f"of {few:,}: {peaks[few]:.0f}", peak, "≤ 400", peak <= 400
         ),
     ]
+
+
+def _push_again(side: Path) -> None:
+    command = [sys.executable, "-m", "wormdb.cli", "push", "--folder", str(side)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def _fill(folder: Path, models: int, files: int) -> None:

@@ -179,6 +179,18 @@ class TestPush:
             sync.push_changed()
         assert world.store.probe(MANIFEST).found is None
 
+    def test_a_large_push_goes_in_portions_of_whole_parts(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(push_module, "PORTION_FILES", 2)
+        a = world.clones["a"]
+        for path in ("data/t/1/x", "data/t/1/y", "data/t/1/z", "data/t/2/x", "top"):
+            a.write(path)
+        a.delete("data/t/2/x")
+        report = a.push()
+        assert sorted(report.pushed) == ["data/t/1/x", "data/t/1/y", "data/t/1/z", "top"]
+        assert report.deleted_there == ["data/t/2/x"]
+        assert report.requests == 4 + 3 + 2 + 2, "files, parts, a manifest a portion, the time and the deletion"
+        world.check()
+
     def test_an_empty_bucket_begins_in_parts(self, tmp_path: Path) -> None:
         world = World(tmp_path, "a")
         world.clones["a"].write("data/t/1/x")

@@ -7,12 +7,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.sync.clones import World
 from wormdb.errors import WormError
+from wormdb.sync import push
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 MEMORY = Path("/dev/shm")  # a disk makes each step wait for its writes
@@ -20,6 +22,12 @@ NAMES = st.sampled_from("abc")
 PATHS = st.sampled_from(["top", "data/t/1/x", "data/t/1/y", "data/t/2/x", "out/a/b", "out/c"])
 FAULTS = st.sampled_from([Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE])
 SCOPES = st.sampled_from([None, None, "data/t/1", "data/t", "data", "out/a", "out", "top"])
+
+
+@pytest.fixture(autouse=True)
+def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push of more than two files is one of several portions."""
+    monkeypatch.setattr(push, "PORTION_FILES", 2)
 
 
 class Clones(RuleBasedStateMachine):

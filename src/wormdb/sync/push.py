@@ -37,6 +37,8 @@ PUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Larger files are uploaded in pieces: then only a look before tells whether another client writes the same file."""
 DELETE_MS: Final = 60_000
 """A delete is sent at most this long after its tombstone was written; until then no other client writes the file."""
+PORTION_FILES: Final = 10_000
+"""About how many files are uploaded before they are listed."""
 _TRIES_MAX: Final = 5
 
 
@@ -66,6 +68,8 @@ class PreparedPush:
 
     manifest: HeldManifest
     parts: dict[str, HeldPart]
+    changes: dict[str, LocalChange] = field(default_factory=dict)
+    """Files that are not uploaded yet."""
     uploaded: dict[str, UploadedFile] = field(default_factory=dict)
     found: dict[str, FileEntry] = field(default_factory=dict)
     """Objects that are not as the index says: what they really are."""
@@ -91,14 +95,15 @@ class Push:
         self._policy = rules.policy
         self._told = rules.told
 
-    def prepare(self, manifest: HeldManifest, scope: SyncScope, *, mirror: bool, is_dry: bool) -> PreparedPush:
-        """Look for changes and upload files. 1 PUT a file, and 1 GET for each part that is not known here.
+    def survey(self, manifest: HeldManifest, scope: SyncScope, *, mirror: bool, is_dry: bool) -> PreparedPush:
+        """Look for changes; nothing is uploaded yet. No requests.
 
         With `mirror` what only the bucket has is to be deleted there; then all parts are read: 1 GET each.
         """
         push = PreparedPush(manifest, {}, report=SyncReport(is_dry=is_dry))
         known = self._state.files(scope.prefixes)
-        changes, present = self._changes(scope, known, push)
+        self._folder.collections.clear()
+        push.changes, present = self._changes(scope, known, push)
         gone = {
             path: before for path, before in known.items() if path not in present and not self._folder.belongs(path)
         }
@@ -115,16 +120,50 @@ class Push:
                 push.deleted |= {
                     path: known.get(path) for path in part.files if scope.holds(path) and path not in present
                 }
-        self._hold_parts(push, [*changes, *push.deleted])
-        wanted = [change for change in changes.values() if self._is_wanted(change, push)]
-        push.report.pushed += [change.path for change in wanted]
-        if not is_dry:
-            push.report.pushed.clear()
-            self.note(push, wanted)
-            for change, result in zip(
-                wanted, self._index.pool.map(lambda one: self._upload(one, push), wanted), strict=True
-            ):
-                self._take(change, result, push)
+        return push
+
+    def portions(self, push: PreparedPush) -> Iterator[PreparedPush]:
+        """A push in portions of whole parts, so that memory does not grow with the number of files; mostly one.
+
+        Each is to be uploaded and committed before the next. What was found besides the changes comes with the last.
+        """
+        depths = push.manifest.manifest.depths
+        if len(push.changes) <= PORTION_FILES or push.parts:
+            yield push
+            return
+        by_part: dict[str, list[str]] = {}
+        for path in (*push.changes, *push.deleted):
+            by_part.setdefault(part_of(path, depths), []).append(path)
+        paths: list[str] = []
+        for name in sorted(by_part):
+            if len(paths) + len(by_part[name]) > PORTION_FILES and paths:
+                yield from self._portion(push, paths)
+                paths = []
+            paths += by_part.pop(name)
+        push.changes = {path: push.changes[path] for path in paths if path in push.changes}
+        yield push
+
+    @staticmethod
+    def _portion(push: PreparedPush, paths: list[str]) -> Iterator[PreparedPush]:
+        changes = {path: push.changes.pop(path) for path in paths if path in push.changes}
+        deleted = {path: push.deleted.pop(path) for path in paths if path in push.deleted}
+        one = PreparedPush(push.manifest, {}, changes=changes, deleted=deleted, report=push.report)
+        yield one
+        push.manifest = one.manifest
+
+    def upload(self, push: PreparedPush) -> PreparedPush:
+        """Upload what changed, and is not other in the bucket. 1 PUT a file, 1 GET for each part that is not known."""
+        self._hold_parts(push, [*push.changes, *push.deleted])
+        wanted = [change for change in push.changes.values() if self._is_wanted(change, push)]
+        push.changes = {}
+        if push.report.is_dry:
+            push.report.pushed += [change.path for change in wanted]
+            return push
+        self.note(push, wanted)
+        for change, result in zip(
+            wanted, self._index.pool.map(lambda one: self._upload(one, push), wanted), strict=True
+        ):
+            self._take(change, result, push)
         return push
 
     def note(self, push: PreparedPush, wanted: Iterable[LocalChange] = ()) -> None:
@@ -341,7 +380,7 @@ class Push:
         """
         report = push.report
         if not (push.uploaded or push.found or push.deleted):
-            self._remember(push, [], push.manifest)
+            self._remember(push, [])
             return report
         if push.deleted:
             push.manifest = self._index.read_manifest() or push.manifest
@@ -350,14 +389,14 @@ class Push:
         for work, part in zip(works, self._index.pool.map(lambda one: one.run(self._index), works), strict=True):
             work.part = part
         notes = {work.name: work.part.note() for work in works}
-        manifest = self._index.update_manifest(push.manifest, lambda found: with_notes(found, notes))
+        push.manifest = self._index.update_manifest(push.manifest, lambda found: with_notes(found, notes))
         removed = [path for work in works for path in work.removed]
         for work in works:
             report.conflicts += work.conflicts
         self._index.store.delete_many(removed)
         report.pushed += [path for work in works for path in work.listed]
         report.deleted_there += removed
-        self._remember(push, works, manifest)
+        self._remember(push, works)
         return report
 
     def _works(self, push: PreparedPush) -> list[_PartWork]:
@@ -379,7 +418,8 @@ class Push:
             work_of(path).deleted[path] = before
         return [works[name] for name in sorted(works)]
 
-    def _remember(self, push: PreparedPush, works: list[_PartWork], manifest: HeldManifest) -> None:
+    def _remember(self, push: PreparedPush, works: list[_PartWork]) -> None:
+        manifest = push.manifest
         depths = manifest.manifest.depths
         rows = {path: (part_of(path, depths), known) for path, known in push.settled.items()}
         for work in works:

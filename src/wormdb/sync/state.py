@@ -193,16 +193,15 @@ class LocalState:
         columns = "SELECT path, size, mtime, sha256, synced FROM files"
         chosen = tuple(prefixes)
         if not chosen:
-            rows = self._database.execute(columns).fetchall()
-        else:
-            rows = []
-            for each in chosen:
-                found = self._database.execute(
-                    f"{columns} WHERE path = ? OR (path >= ? AND path < ?)",
-                    (each, f"{each}/", f"{each}0"),  # "0" is the character after "/"
-                )
-                rows += found.fetchall()
-        return {path: KnownFile(*row) for path, *row in rows}
+            return {path: KnownFile(*row) for path, *row in self._database.execute(columns)}
+        found: dict[str, KnownFile] = {}
+        for each in chosen:
+            rows = self._database.execute(
+                f"{columns} WHERE path = ? OR (path >= ? AND path < ?)",
+                (each, f"{each}/", f"{each}0"),  # "0" is the character after "/"
+            )
+            found |= {path: KnownFile(*row) for path, *row in rows}
+        return found
 
     def files_of_part(self, part: str) -> dict[str, KnownFile]:
         """Files of one part."""

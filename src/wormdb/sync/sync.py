@@ -161,12 +161,14 @@ class Sync:
         Raises InvalidRequestError for an old index that is too large to be split by the way.
         """
         with self._running() as usage:
-            push = self._prepare(scope, delete=delete, dry_run=dry_run, marked=marked, scan=scan)
-            report = push.report
+            push = self._survey(scope, delete=delete, dry_run=dry_run, marked=marked, scan=scan)
+            work, report = self._work(), push.report
             if dry_run:
-                report.deleted_there += sorted(push.deleted)
+                report.deleted_there += sorted(work.upload(push).deleted)
             else:
-                report = self._commit(push, SyncScope.of(scope))
+                for portion in work.portions(push):
+                    work.commit(work.upload(portion))
+                self._serve_old(report, SyncScope.of(scope))
             if self._folder.collections:
                 if not dry_run:  # before they are there: a push that breaks off behind it is seen by pulls of others
                     self._name_collections(self._folder.collections)
@@ -176,13 +178,16 @@ class Sync:
     def prepare_push(self, scope: Any = None, *, delete: bool = False, marked: bool = False) -> PreparedPush:
         """The first half of a push: files are uploaded, and no reader sees them yet. Costs as `push_changed`."""
         with self._running():
-            return self._prepare(scope, delete=delete, dry_run=False, marked=marked, scan=False)
+            return self._work().upload(self._survey(scope, delete=delete, dry_run=False, marked=marked, scan=False))
 
     def commit_push(self, push: PreparedPush) -> SyncReport:
         """The second half: what was uploaded is listed, deletions are done. 1 PUT a part, 1 for the manifest."""
         with self._running() as usage:
-            Push(self._index, self._folder, self._state, self._rules()).note(push)
-            return usage(self._commit(push, WHOLE))
+            work = self._work()
+            work.note(push)
+            report = work.commit(push)
+            self._serve_old(report, WHOLE)
+            return usage(report)
 
     def pull_changed(
         self,
@@ -338,11 +343,14 @@ class Sync:
     ) -> None:
         self.close()
 
-    def _prepare(self, scope: Any, *, delete: bool, dry_run: bool, marked: bool, scan: bool) -> PreparedPush:
+    def _work(self) -> Push:
+        return Push(self._index, self._folder, self._state, self._rules())
+
+    def _survey(self, scope: Any, *, delete: bool, dry_run: bool, marked: bool, scan: bool) -> PreparedPush:
         marks = self._state.marks()
         chosen = _narrowed(SyncScope.of(scope), marks) if marked else SyncScope.of(scope)
-        push = Push(self._index, self._folder, self._state, self._rules())
         if chosen is None:
+            self._folder.collections.clear()
             return PreparedPush(self._index.new_manifest(self._depths), {})
         settled = self._settled(self._index.read_manifest()) if self._state.has_intents and not dry_run else None
         held = settled or self._open_index(is_dry=dry_run)
@@ -350,19 +358,17 @@ class Sync:
             held = self._upkeep.scan(held, chosen)
             with self._state.changing():
                 self._state.forget_index()
-        prepared = push.prepare(held, chosen, mirror=delete, is_dry=dry_run)
+        prepared = self._work().survey(held, chosen, mirror=delete, is_dry=dry_run)
         prepared.marks = {path: number for path, number in marks.items() if chosen.holds(path) or chosen.is_whole}
         return prepared
 
-    def _commit(self, push: PreparedPush, scope: SyncScope) -> SyncReport:
-        work = Push(self._index, self._folder, self._state, self._rules())
-        report = work.commit(push)
+    def _serve_old(self, report: SyncReport, scope: SyncScope) -> None:
+        """After a push of everything: take in what old clients pushed, and show them what is new."""
         if scope.is_whole and report.count:
             known = self._state.manifest
             if known is not None and known[0].shim is not None:
                 held = self._upkeep.take_in_old(HeldManifest(*known))
                 self._upkeep.write_shim(held)
-        return report
 
     def _settled(self, held: HeldManifest | None) -> HeldManifest | None:
         """The manifest when it is known what became of a push that broke off; None if the index is one of before."""
