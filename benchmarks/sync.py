@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.measure import Count, Row, compare, take
-from wormdb.storage.memory import MemoryStore
 from wormdb.sync import Sync
 from wormdb.testing.s3_server import S3Server
 
@@ -45,8 +44,8 @@ def run() -> list[Row | Count]:
         else:
             with S3Server() as server:
                 os.environ.update(server.environment)
-                rows += _Beside(server, folder).rows()
-        return [*rows, *_parts(folder), *_many(folder)]
+                rows += [*_Beside(server, folder).rows(), *_parts(server, folder)]
+        return [*rows, *_many(folder)]
     finally:
         shutil.rmtree(folder)
 
@@ -127,14 +126,14 @@ class _Beside:
         subprocess.run(command, check=True, env=environment, stderr=subprocess.DEVNULL)
 
 
-def _parts(folder: Path) -> list[Row | Count]:
+def _parts(server: S3Server, folder: Path) -> list[Row | Count]:
     """One scope among 500 parts and among 5,000: the same requests, about the same time."""
     sides: dict[int, Sync] = {}
     asked: dict[int, int] = {}
     for parts in (MODELS, MANY_PARTS):
         place = folder / f"parts{parts}"
         _fill(place, parts, 1)
-        sides[parts] = Sync(place, store=MemoryStore(f"bench-sync-{parts}"))
+        sides[parts] = Sync(place, server.url(f"parts{parts}"))
         sides[parts].push_changed()
 
     def push(parts: int) -> None:
@@ -149,6 +148,7 @@ def _parts(folder: Path) -> list[Row | Count]:
         lambda: push(MODELS),
         count=1,
         at_most=1.2,
+        rounds=9,
     )
     equal = asked[MANY_PARTS] == asked[MODELS]
     for side in sides.values():

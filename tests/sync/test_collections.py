@@ -484,6 +484,7 @@ RIVALS: dict[str, Callable[[Databases], None]] = {
     "pushes": pushes,
     "writes to the bucket": writes,
     "forwards the bucket": forwards,
+    "works here": works_here,
 }
 
 
@@ -497,7 +498,16 @@ def test_another_process_before_every_request(name: str, rival: str, tmp_path: P
         world = make(tmp_path / str(number))
         store = Interrupted(world.handle(), number, lambda: RIVALS[rival](world))  # noqa: B023 - called at once
         carried_out(world.copies["a"], operation, store)
+        if (rival, name) == ("works here", "pull of a trimmed log"):
+            world.written -= kept_aside(world.copies["a"])
         world.check()
         if store.requests < number:
             return
     raise AssertionError("it does not end")
+
+
+def kept_aside(copy: Copy) -> set[str]:
+    """The documents of batches that are not in the log, and are kept with the conflicts."""
+    file = copy.folder / ".worm.sync/conflicts/org%2Fnotes.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {change["id"] for line in lines for change in json.loads(line)["changes"]}

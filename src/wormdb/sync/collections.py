@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import InvalidRequestError, UnavailableError, WormError
 from wormdb.format.entry import decode_entry
 from wormdb.sync.copying import LogCopy, PartedError
@@ -127,7 +128,7 @@ class CollectionSync:
                 own = self._rebase(name, here, error.number)
             else:
                 return self._done(name, "pushed", result)
-        return self._replace(name, own)
+        return self._replace(name, own, here.end)
 
     def _pull(self, name: str, *, is_dry: bool) -> SyncedCollection | None:
         base = self._state.collection(name)
@@ -144,9 +145,26 @@ class CollectionSync:
                 return None
             if is_dry:
                 return SyncedCollection(name, "pulled", there.end.number - here.end.number, there.end.number)
-            result = LogCopy(there, here, self._chance).run(may_bridge=True)
+            try:
+                result = LogCopy(there, here, self._chance).run(may_bridge=True)
+            except PartedError as error:
+                if error.late is not None:
+                    self._keep_late(here, error.number + 1, error.late)
+                raise
         self._remove_aside(name)
         return self._done(name, "pulled", result)
+
+    def _keep_late(self, here: ReadLog, number: int, body: bytes) -> None:
+        """Keep what another process wrote to the folder while a root came over it, where conflicts are kept."""
+        from wormdb.sync.rebase import OwnBatch
+
+        log = here.log
+        entry = decode_entry(body, name=log.paths.entry(LogNumber(number)), number=number, collection=log.collection)
+        reason = "it was written while a pull bridged trimmed entries"
+        self._keep(
+            log.collection.rstrip("/"),
+            [msgspec.json.encode(OwnBatch(number, batch).to_json(reason)) for batch in entry.batches if batch.changes],
+        )
 
     def _is_beginning(self, one: ReadLog, other: ReadLog, base: LogEnd | None) -> bool:
         """Whether a log is a beginning of another, or equal; False if it is the other way round.
@@ -226,12 +244,19 @@ class CollectionSync:
             if conflict is not None:
                 conflicts.append(conflict)
                 kept.append(msgspec.json.encode(each.to_json(conflict.reason)))
-        if kept:
-            file = self._beside("conflicts", name).with_suffix(".jsonl")
-            temporary = file.with_suffix(".tmp")
-            temporary.write_bytes((file.read_bytes() if file.exists() else b"") + b"\n".join(kept) + b"\n")
-            temporary.replace(file)
+        self._keep(name, kept)
         return SyncedCollection(name, "rebased", len(own) - len(conflicts), common, conflicts=conflicts)
+
+    def _keep(self, name: str, lines: list[bytes]) -> None:
+        """Add lines to the file of conflicts; those of a rebase that broke off are there once."""
+        file = self._beside("conflicts", name)
+        file = file.with_name(f"{file.name}.jsonl")
+        before = file.read_bytes().splitlines() if file.exists() else []
+        temporary = file.with_name(f"{file.name}.tmp")
+        temporary.write_bytes(b"".join(line + b"\n" for line in dict.fromkeys([*before, *lines])))
+        if lines:
+            temporary.replace(file)
+        temporary.unlink(missing_ok=True)
 
     @staticmethod
     def _landed(there: ReadLog, begun: int) -> set[str]:
@@ -251,21 +276,29 @@ class CollectionSync:
             found.update(batch.id for batch in entry.batches)
         return found
 
-    def _replace(self, name: str, done: SyncedCollection) -> SyncedCollection:
-        """Let the bucket's log take the place of the local one, all of whose batches are decided.
+    def _replace(self, name: str, done: SyncedCollection, end: LogEnd) -> SyncedCollection:
+        """Let the bucket's log take the place of the local one, all of whose batches through `end` are decided.
 
         The local one is moved aside by one rename. If this breaks off behind it, the next pull copies the rest.
+        Raises UnavailableError if another process wrote to the folder meanwhile: the next rebase takes that in too.
         """
         engine, aside = self._folder / name / _ENGINE, self._beside("aside", name)
         if aside.exists():
             shutil.rmtree(aside)
         engine.rename(aside)
+        following = EnginePaths("").entry(LogNumber(end.number + 1))
+        if (aside / following).exists():
+            aside.rename(engine)
+            raise UnavailableError(
+                f"rebase of {name}", reason="another process wrote to the folder meanwhile", fix="do it again"
+            )
         with self._state.changing():
             self._state.drop_collection(name)
         there = self._log(self._remote, name).read()
         with self._local() as local:
             here = self._log(local, name).read()
-            result = LogCopy(there, here, self._chance).run(may_bridge=True)
+            self._is_beginning(here, there, None)  # what a process wrote in this moment to the empty place is parted
+            result = LogCopy(there, here, self._chance).run(may_bridge=here.is_empty)
         self._hold(name, result.end)
         self._remove_aside(name)
         return SyncedCollection(name, "rebased", done.entries, result.end.number, conflicts=done.conflicts)

@@ -54,9 +54,12 @@ _TRIES_MAX: Final = 5
 
 
 class PartedError(ConflictError):
-    """Another writer's entry is where the log was to go on; `number` is the last entry that both have."""
+    """Another writer's entry is where the log was to go on; `number` is the last entry that both have.
 
-    def __init__(self, collection: str, number: int) -> None:
+    `late` is that entry if the log went on nevertheless: a root came over it.
+    """
+
+    def __init__(self, collection: str, number: int, late: bytes | None = None) -> None:
         """`collection` is a folder, ending with /."""
         super().__init__(
             f"the log of {collection.rstrip('/')}",
@@ -64,6 +67,7 @@ class PartedError(ConflictError):
             fix="worm push --rebase commits the entries of this side behind those of the bucket",
         )
         self.number = number
+        self.late = late
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ class LogCopy:
             raise UnavailableError(f"the root of {name}", reason="another process forwarded meanwhile", fix="retry")
         late = target.log.store.probe(target.log.paths.entry(LogNumber(target.end.number + 1))).found
         if late is not None and target.end.number < root.applied:
-            raise PartedError(source.log.collection, target.end.number)
+            raise PartedError(source.log.collection, target.end.number, late.body)
         end = LogEnd(root.applied, root.hash_applied)
         entries = _finished(list(source.after(root.applied)), source)
         for number, body in entries:

@@ -94,6 +94,7 @@ class LocalState:
         """Open it, or make an empty one. Raises CorruptionError."""
         self.file = folder / STATE_FOLDER / "state.db"
         self.file.parent.mkdir(parents=True, exist_ok=True)
+        self._manifest: tuple[Manifest, Version] | None = None
         try:
             self._database = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA synchronous = FULL")
@@ -148,15 +149,22 @@ class LocalState:
     @property
     def manifest(self) -> tuple[Manifest, Version] | None:
         """The manifest as it was last read or written."""
-        body, version = self._fact("manifest"), self._fact("manifest version")
+        version = self._fact("manifest version")
+        if self._manifest is not None and self._manifest[1] == version:
+            return self._manifest  # it is large where there are many parts
+        body = self._fact("manifest")
         if not isinstance(body, bytes) or version is None:
             return None
-        return decode_manifest(body, "manifest"), Version(str(version))
+        self._manifest = decode_manifest(body, "manifest"), Version(str(version))
+        return self._manifest
 
     def hold_manifest(self, manifest: Manifest, version: Version) -> None:
-        """Know another one."""
+        """Know another one; nothing is written if it is the one that is known."""
+        if self._fact("manifest version") == version:
+            return
         self._set_fact("manifest", encode(manifest))
         self._set_fact("manifest version", version)
+        self._manifest = manifest, version
 
     def forget_index(self) -> None:
         """Read the manifest and its parts anew next time."""
