@@ -88,9 +88,6 @@ SCHEMA = "docs/reference/schema.md"
 RESERVED = "docs/design/0025-reserved.md"
 OBJECTS = "docs/format/objects.md"
 ABSENT = [
-    Absent(
-        SCHEMA, "Which side wins in push and pull of S3WORM; kept, and used by nothing here.", unread("source_of_truth")
-    ),
     Absent(SCHEMA, "Further paths; kept, and used by nothing here.", kept("paths")),
     Absent(SCHEMA, "Saved queries; kept, and used by nothing here.", kept("views")),
     Absent(SCHEMA, "Rules for paths; kept, and used by nothing here.", kept("rules")),

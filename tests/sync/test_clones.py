@@ -7,12 +7,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.sync.clones import World
 from wormdb.errors import WormError
+from wormdb.sync import push
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 MEMORY = Path("/dev/shm")  # a disk makes each step wait for its writes
@@ -20,6 +22,12 @@ NAMES = st.sampled_from("abc")
 PATHS = st.sampled_from(["top", "data/t/1/x", "data/t/1/y", "data/t/2/x", "out/a/b", "out/c"])
 FAULTS = st.sampled_from([Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE])
 SCOPES = st.sampled_from([None, None, "data/t/1", "data/t", "data", "out/a", "out", "top"])
+
+
+@pytest.fixture(autouse=True)
+def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push of more than two files is one of several portions."""
+    monkeypatch.setattr(push, "PORTION_FILES", 2)
 
 
 class Clones(RuleBasedStateMachine):
@@ -60,9 +68,19 @@ class Clones(RuleBasedStateMachine):
             if pulls:
                 sync.pull_changed()
             else:
-                self.world.unsure |= {*clone.files().values()}
                 sync.push_changed()
         self.late.append(store)
+
+    @rule(name=NAMES, path=PATHS, number=st.integers(1, 6), fault=FAULTS, then=st.sampled_from(["delete", "write"]))
+    def break_off_and_edit(self, name: str, path: str, number: int, fault: Fault, then: str) -> None:
+        """The user changes their mind about a file while it is not known whether it was pushed."""
+        clone = self.world.clones[name]
+        if path in clone.files() and number % 2:
+            clone.delete(path)
+        else:
+            clone.write(path)
+        self.break_off(name, number, fault, pulls=False)
+        clone.delete(path) if then == "delete" else clone.write(path)
 
     @rule()
     def land(self) -> None:
@@ -108,4 +126,4 @@ class Clones(RuleBasedStateMachine):
 
 
 TestClones = Clones.TestCase
-TestClones.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestClones.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)

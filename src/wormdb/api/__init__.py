@@ -35,4 +35,5 @@ PUBLIC_TO = {
     "cli": ("adopt",),
     "jobs": ("access", "imports.conflicts", "imports.load", "imports.run", "imports.stream"),
     "spark": ("access", "imports.conflicts", "imports.load", "imports.run", "write"),
+    "sync": ("connection",),
 }

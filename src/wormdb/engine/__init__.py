@@ -50,4 +50,5 @@ PUBLIC_TO = {
     ),
     "query": ("forward.analysis", "index.shelf"),
     "spark": ("blocks.memory", "bulk.columns", "bulk.rows", "bulk.task", "feed"),
+    "sync": ("commit.define",),
 }

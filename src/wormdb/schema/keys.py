@@ -74,7 +74,7 @@ _SCHEMA = (
     Key(
         "sourceOfTruth",
         "choice",
-        "Which side wins in push and pull of S3WORM; kept, and used by nothing here.",
+        "Which side wins if a file changed on both: what push and pull of the folder do by default.",
         default="local",
         choices=("local", "remote", "bidirectional"),
     ),

@@ -1,10 +1,18 @@
-"""A folder and a bucket that stay equal: files pushed and pulled in parts, by compare-and-set, without a lock.
+"""A folder and a bucket that stay equal: files in parts, collections by their logs; by compare-and-set, no lock.
 
 with Sync("work", "s3://team/work") as sync:
     sync.sync()
 """
 
-from wormdb.sync.report import ConflictPolicy, FileTrouble, SyncReport
+from wormdb.sync.report import BatchConflict, ConflictPolicy, FileDifference, FileTrouble, SyncedCollection, SyncReport
 from wormdb.sync.sync import Sync
 
-__all__ = ["ConflictPolicy", "FileTrouble", "Sync", "SyncReport"]
+__all__ = [
+    "BatchConflict",
+    "ConflictPolicy",
+    "FileDifference",
+    "FileTrouble",
+    "Sync",
+    "SyncReport",
+    "SyncedCollection",
+]

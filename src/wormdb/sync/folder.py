@@ -10,10 +10,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import InvalidRequestError, UnavailableError
-from wormdb.sync.paths import STATE_FOLDER, check_path, is_internal
+from wormdb.sync.paths import ENGINE_FOLDER, READABLE_FOLDERS, STATE_FOLDER, check_path, is_internal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
     from pathlib import Path
 
     from wormdb.sync.paths import SyncScope
@@ -49,38 +49,83 @@ class WorkFolder:
         self.root = root.resolve()
         self._base = f"{self.root}/"
         self._clock = clock
+        self.collections: set[str] = set()
+        """The collections that walks met."""
+        self._readable: set[str] = set()
+        """Those that keep readable files."""
 
-    def walk(self, scope: SyncScope, skipped: Callable[[str, str], None]) -> Iterator[tuple[str, LocalFile]]:
-        """The files of a scope; `skipped` is told each thing that cannot be synced, and why."""
+    def walk(
+        self, scope: SyncScope, skipped: Callable[[str, str], None], known: Container[str] = ()
+    ) -> Iterator[tuple[str, LocalFile]]:
+        """The files of a scope; `skipped` is told each thing that cannot be synced, and why.
+
+        Names that are `known` were looked at before, and are not examined again.
+
+        What belongs to a collection is not a file: neither the engine's objects nor, if it keeps them, readable files.
+        """
         starts = scope.prefixes or ("",)
         for start in starts:
             found = self.look(start) if start else None
             if found is not None:
                 yield start, found
             else:
-                yield from self._below(start, skipped)
+                yield from self._below(start, skipped, known)
 
-    def _below(self, folder: str, skipped: Callable[[str, str], None]) -> Iterator[tuple[str, LocalFile]]:
-        waiting = [folder]
-        while waiting:
-            here = waiting.pop()
-            try:
-                entries = list(os.scandir(self._base + here))
-            except (FileNotFoundError, NotADirectoryError):
+    def _below(
+        self, folder: str, skipped: Callable[[str, str], None], known: Container[str]
+    ) -> Iterator[tuple[str, LocalFile]]:
+        waiting = [(folder, False)]
+        later: list[tuple[str, bool]] = []
+        while waiting or later:
+            here, is_readable = waiting.pop() if waiting else later.pop()
+            if here in READABLE_FOLDERS and self._readable:
                 continue
-            except OSError as error:
-                # Left out, its files would count as deleted.
-                raise UnavailableError(f"folder {here or '.'}", reason=error.strerror or str(error)) from error
+            entries = self._entries(here)
+            if here and any(entry.name == ENGINE_FOLDER for entry in entries):
+                is_readable = self._meet(here) or is_readable
             for entry in entries:
                 path = f"{here}/{entry.name}" if here else entry.name
-                if is_internal(path) or is_internal(f"{path}/"):
+                if path in known and not is_readable and (found := _looked_at(entry)) is not None:
+                    yield path, found
+                    continue
+                if is_internal(path):
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                elif (reason := _refusal(path, entry)) is not None:
-                    skipped(path, reason)
-                elif (found := self.look(path)) is not None:
-                    yield path, found
+                    # Whether these belong to a collection is known when all others were seen.
+                    if not is_internal(f"{path}/"):
+                        (later if path in READABLE_FOLDERS else waiting).append((path, is_readable))
+                elif not is_readable:
+                    yield from self._file(path, entry, skipped)
+
+    def _entries(self, here: str) -> list[os.DirEntry[str]]:
+        try:
+            return list(os.scandir(self._base + here))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            # Left out, its files would count as deleted.
+            raise UnavailableError(f"folder {here or '.'}", reason=error.strerror or str(error)) from error
+
+    def _file(
+        self, path: str, entry: os.DirEntry[str], skipped: Callable[[str, str], None]
+    ) -> Iterator[tuple[str, LocalFile]]:
+        if (reason := _refusal(path, entry)) is not None:
+            skipped(path, reason)
+        elif (found := self.look(path)) is not None:
+            yield path, found
+
+    def _meet(self, folder: str) -> bool:
+        """A folder is a collection; whether it keeps readable files, which come from its log."""
+        self.collections.add(folder)
+        if (self.root / folder / ENGINE_FOLDER / "files").exists():
+            self._readable.add(folder)
+        return folder in self._readable
+
+    def belongs(self, path: str) -> bool:
+        """Whether a path is a readable file of a collection that walks met: its log makes it, and takes it away."""
+        if not self._readable:
+            return False
+        return path.startswith(tuple(f"{each}/" for each in (*self._readable, *READABLE_FOLDERS)))
 
     def look(self, path: str) -> LocalFile | None:
         """A file, or None if there is none; also if a folder or a link is there."""
@@ -192,6 +237,15 @@ class WorkFolder:
             return probe.with_name("caseprobe").exists()
         finally:
             probe.unlink(missing_ok=True)
+
+
+def _looked_at(entry: os.DirEntry[str]) -> LocalFile | None:
+    """A file of a listing; None if it is something else, or gone."""
+    try:
+        state = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return LocalFile(state.st_size, state.st_mtime_ns) if stat.S_ISREG(state.st_mode) else None
 
 
 def _refusal(path: str, entry: os.DirEntry[str]) -> str | None:

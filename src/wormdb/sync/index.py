@@ -108,6 +108,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     lives: dict[str, int] = {}
     """Parts that were removed, and when, in milliseconds: what comes under such a name has an object named by it."""
     shim: Shim | None = None
+    collections: list[str] = []
+    """Folders of the bucket that are collections of a database: not files, and in no part."""
 
 
 class Monolith(msgspec.Struct, kw_only=True, rename="camel"):

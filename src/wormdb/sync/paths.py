@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEPTHS",
+    "ENGINE_FOLDER",
     "INDEX_FOLDER",
     "LOCK",
     "MANIFEST",
     "MODEL_FOLDERS",
     "MONOLITH",
     "OLD_PARTS",
+    "READABLE_FOLDERS",
+    "SCHEMA_FILE",
     "STATE_FOLDER",
     "WHOLE",
     "SyncScope",
     "check_path",
+    "collection_of",
     "is_internal",
     "is_lazy",
     "part_key",
@@ -49,10 +53,18 @@ DEPTHS: Final[Mapping[str, int]] = {"data": 3}
 MODEL_FOLDERS: Final = ("data", "outputs", "definitions-evaluated")
 """Where the files of a model are, below its type and its id."""
 
+SCHEMA_FILE: Final = ".worm.schema.json"
+"""The published schema of a database: a file as others are."""
+ENGINE_FOLDER: Final = ".worm.db"
+"""A folder that has it is a collection."""
+READABLE_FOLDERS: Final = (".oplog", ".snapshots")
+"""Folders at the top that belong to collections with readable files."""
 _TOP: Final = "_top"
 _INTERNAL_FILES: Final = frozenset({MONOLITH, ".push-queue.json", LOCK, ".datastore-sync-state.json"})
-_INTERNAL_FOLDERS: Final = (INDEX_FOLDER, OLD_PARTS, "_control/", STATE_FOLDER, ".worm.tmp/")
-_INTERNAL_NAMES: Final = frozenset({".lock", ".namespace.json", "_catalog.db"})
+_INTERNAL_FOLDERS: Final = (INDEX_FOLDER, OLD_PARTS, "_control/")
+_OWN: Final = ".worm."
+"""How names begin that a database and the sync keep for themselves, at any depth; of them only the schema is a file."""
+_INTERNAL_NAMES: Final = frozenset({".lock", ".namespace.json", "_catalog.db", ".worm"})
 _TEMPORARY: Final = re.compile(r"\..*\.tmp")
 
 
@@ -62,10 +74,17 @@ def is_internal(path: str) -> bool:
     return (
         path in _INTERNAL_FILES
         or path.startswith(_INTERNAL_FOLDERS)
+        or ((path.startswith(_OWN) or f"/{_OWN}" in path) and path != SCHEMA_FILE)
         or name in _INTERNAL_NAMES
         or name.startswith("_catalog.db-")
         or (name.startswith(".") and _TEMPORARY.fullmatch(name) is not None)
     )
+
+
+def collection_of(key: str) -> str | None:
+    """The collection whose object a key is; None for a file."""
+    folder, found, _ = key.partition(f"/{ENGINE_FOLDER}/")
+    return folder if found else None
 
 
 def check_path(path: str) -> str:

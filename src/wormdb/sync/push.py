@@ -1,8 +1,9 @@
 """Folder to bucket: what changed here since it was last synced, and did not change there.
 
-In this order: files, the parts that list them, the manifest, deletions of objects, and last what this folder knows.
-A crash in between leaves files that are not listed yet, or objects that are not listed any more; the next push of
-this folder finds the rest to do, because its state is still the old one.
+In this order: a note of what is to be done, files, the parts that list them, the manifest, deletions of objects, and
+last what this folder knows. A crash in between leaves files that are not listed yet, or objects that are not listed any
+more; the next push of this folder finds the rest to do, because its state is still the old one, and the note tells
+which of the bucket's files are its own.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from wormdb.sync.index import FileEntry, iso_time
 from wormdb.sync.paths import STATE_FOLDER, SyncScope, part_of
 from wormdb.sync.remote import PIECE_BYTES, HeldPart, with_notes
 from wormdb.sync.report import FileTrouble, SyncReport
-from wormdb.sync.state import KnownFile
+from wormdb.sync.state import Intent, KnownFile
 from wormdb.system.types import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from wormdb.storage.readback import Outcome
     from wormdb.sync.folder import LocalFile, WorkFolder
@@ -36,6 +37,8 @@ PUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Larger files are uploaded in pieces: then only a look before tells whether another client writes the same file."""
 DELETE_MS: Final = 60_000
 """A delete is sent at most this long after its tombstone was written; until then no other client writes the file."""
+PORTION_FILES: Final = 10_000
+"""About how many files are uploaded before they are listed."""
 _TRIES_MAX: Final = 5
 
 
@@ -65,6 +68,8 @@ class PreparedPush:
 
     manifest: HeldManifest
     parts: dict[str, HeldPart]
+    changes: dict[str, LocalChange] = field(default_factory=dict)
+    """Files that are not uploaded yet."""
     uploaded: dict[str, UploadedFile] = field(default_factory=dict)
     found: dict[str, FileEntry] = field(default_factory=dict)
     """Objects that are not as the index says: what they really are."""
@@ -73,6 +78,8 @@ class PreparedPush:
     deleted: dict[str, KnownFile | None] = field(default_factory=dict)
     """Files to delete in the bucket, with what was synced; None: whatever is there."""
     marks: Mapping[str, int] = field(default_factory=dict)
+    intents: dict[str, Intent] = field(default_factory=dict)
+    """What was noted before the first upload."""
     report: SyncReport = field(default_factory=SyncReport)
 
 
@@ -88,15 +95,18 @@ class Push:
         self._policy = rules.policy
         self._told = rules.told
 
-    def prepare(self, manifest: HeldManifest, scope: SyncScope, *, mirror: bool, is_dry: bool) -> PreparedPush:
-        """Look for changes and upload files. 1 PUT a file, and 1 GET for each part that is not known here.
+    def survey(self, manifest: HeldManifest, scope: SyncScope, *, mirror: bool, is_dry: bool) -> PreparedPush:
+        """Look for changes; nothing is uploaded yet. No requests.
 
         With `mirror` what only the bucket has is to be deleted there; then all parts are read: 1 GET each.
         """
         push = PreparedPush(manifest, {}, report=SyncReport(is_dry=is_dry))
         known = self._state.files(scope.prefixes)
-        changes, present = self._changes(scope, known, push)
-        gone = {path: before for path, before in known.items() if path not in present}
+        self._folder.collections.clear()
+        push.changes, present = self._changes(scope, known, push)
+        gone = {
+            path: before for path, before in known.items() if path not in present and not self._folder.belongs(path)
+        }
         if gone and not present and scope.is_whole and not mirror:
             raise InvalidRequestError(
                 f"folder {self._folder.root}",
@@ -110,16 +120,58 @@ class Push:
                 push.deleted |= {
                     path: known.get(path) for path in part.files if scope.holds(path) and path not in present
                 }
-        self._hold_parts(push, [*changes, *push.deleted])
-        wanted = [change for change in changes.values() if self._is_wanted(change, push)]
-        push.report.pushed += [change.path for change in wanted]
-        if not is_dry:
-            push.report.pushed.clear()
-            for change, result in zip(
-                wanted, self._index.pool.map(lambda one: self._upload(one, push), wanted), strict=True
-            ):
-                self._take(change, result, push)
         return push
+
+    def portions(self, push: PreparedPush) -> Iterator[PreparedPush]:
+        """A push in portions of whole parts, so that memory does not grow with the number of files; mostly one.
+
+        Each is to be uploaded and committed before the next. What was found besides the changes comes with the last.
+        """
+        depths = push.manifest.manifest.depths
+        if len(push.changes) <= PORTION_FILES or push.parts:
+            yield push
+            return
+        by_part: dict[str, list[str]] = {}
+        for path in (*push.changes, *push.deleted):
+            by_part.setdefault(part_of(path, depths), []).append(path)
+        paths: list[str] = []
+        for name in sorted(by_part):
+            if len(paths) + len(by_part[name]) > PORTION_FILES and paths:
+                yield from self._portion(push, paths)
+                paths = []
+            paths += by_part.pop(name)
+        push.changes = {path: push.changes[path] for path in paths if path in push.changes}
+        yield push
+
+    @staticmethod
+    def _portion(push: PreparedPush, paths: list[str]) -> Iterator[PreparedPush]:
+        changes = {path: push.changes.pop(path) for path in paths if path in push.changes}
+        deleted = {path: push.deleted.pop(path) for path in paths if path in push.deleted}
+        one = PreparedPush(push.manifest, {}, changes=changes, deleted=deleted, report=push.report)
+        yield one
+        push.manifest = one.manifest
+
+    def upload(self, push: PreparedPush) -> PreparedPush:
+        """Upload what changed, and is not other in the bucket. 1 PUT a file, 1 GET for each part that is not known."""
+        self._hold_parts(push, [*push.changes, *push.deleted])
+        wanted = [change for change in push.changes.values() if self._is_wanted(change, push)]
+        push.changes = {}
+        if push.report.is_dry:
+            push.report.pushed += [change.path for change in wanted]
+            return push
+        self.note(push, wanted)
+        for change, result in zip(
+            wanted, self._index.pool.map(lambda one: self._upload(one, push), wanted), strict=True
+        ):
+            self._take(change, result, push)
+        return push
+
+    def note(self, push: PreparedPush, wanted: Iterable[LocalChange] = ()) -> None:
+        """Remember what is about to be sent and deleted, before anything is. No requests."""
+        push.intents |= {change.path: Intent(change.seen.size, change.sha256) for change in wanted}
+        push.intents |= {path: Intent(0, None) for path in push.deleted}
+        if push.intents:
+            self._state.intend(push.intents)
 
     def _changes(
         self, scope: SyncScope, known: Mapping[str, KnownFile], push: PreparedPush
@@ -131,7 +183,7 @@ class Push:
         def skip(path: str, reason: str) -> None:
             push.report.skipped.append(FileTrouble(path, reason))
 
-        for path, seen in self._folder.walk(scope, skip):
+        for path, seen in self._folder.walk(scope, skip, known):
             present.add(path)
             before = known.get(path)
             if seen.is_as(before):
@@ -249,7 +301,7 @@ class Push:
                         return FileTrouble(change.path, _reason(is_new=False, is_gone=True))
                     condition = IfAbsent()
                 case Lost(found=found) if found is not None:
-                    if not self._may_replace(found.body, change, entry):
+                    if not self._may_replace(found.body, change, entry) and not self._is_remainder(change.path, push):
                         push.found[change.path] = FileEntry(
                             key=change.path,
                             size=len(found.body),
@@ -265,9 +317,21 @@ class Push:
                     raise _unknown(change.path, outcome)
         raise _unknown(change.path, outcome)
 
+    def _is_remainder(self, path: str, push: PreparedPush) -> bool:
+        """Whether an object is what is left of a file that was deleted, by the part as it is now. 1 GET.
+
+        A part without files is in no manifest, and so its tombstones are not known here.
+        """
+        held = push.parts[part_of(path, push.manifest.manifest.depths)]
+        part = self._index.read_part(held.part.partition, held.key)
+        entry = None if part is None else part.part.entries.get(path)
+        return entry is not None and not entry.is_there and not self._is_young(entry)
+
     def _may_replace(self, found: bytes, change: LocalChange, entry: FileEntry | None) -> bool:
         """Whether an object of another version is what was synced, or what a deletion left."""
         if self._policy == "keep-local" or (entry is not None and not entry.is_there):
+            return True
+        if self._state.was_sent(change.path, sha256(found).digest()):
             return True
         return change.before is not None and _is_content(found, change.before.sha256)
 
@@ -316,28 +380,46 @@ class Push:
         """
         report = push.report
         if not (push.uploaded or push.found or push.deleted):
-            self._remember(push, [], push.manifest)
+            self._remember(push, [])
             return report
         if push.deleted:
             push.manifest = self._index.read_manifest() or push.manifest
-        depths = push.manifest.manifest.depths
-        names = sorted({part_of(path, depths) for path in (*push.uploaded, *push.found, *push.deleted)})
         self._hold_parts(push, [*push.uploaded, *push.found, *push.deleted])
-        works = [_PartWork(push, name, self) for name in names]
+        works = self._works(push)
         for work, part in zip(works, self._index.pool.map(lambda one: one.run(self._index), works), strict=True):
             work.part = part
         notes = {work.name: work.part.note() for work in works}
-        manifest = self._index.update_manifest(push.manifest, lambda found: with_notes(found, notes))
+        push.manifest = self._index.update_manifest(push.manifest, lambda found: with_notes(found, notes))
         removed = [path for work in works for path in work.removed]
         for work in works:
             report.conflicts += work.conflicts
         self._index.store.delete_many(removed)
         report.pushed += [path for work in works for path in work.listed]
         report.deleted_there += removed
-        self._remember(push, works, manifest)
+        self._remember(push, works)
         return report
 
-    def _remember(self, push: PreparedPush, works: list[_PartWork], manifest: HeldManifest) -> None:
+    def _works(self, push: PreparedPush) -> list[_PartWork]:
+        """The changes, part by part."""
+        depths = push.manifest.manifest.depths
+        works: dict[str, _PartWork] = {}
+
+        def work_of(path: str) -> _PartWork:
+            name = part_of(path, depths)
+            if name not in works:
+                works[name] = _PartWork(name, push.parts[name], self)
+            return works[name]
+
+        for path, upload in push.uploaded.items():
+            work_of(path).uploaded[path] = upload
+        for path, entry in push.found.items():
+            work_of(path).found[path] = entry
+        for path, before in push.deleted.items():
+            work_of(path).deleted[path] = before
+        return [works[name] for name in sorted(works)]
+
+    def _remember(self, push: PreparedPush, works: list[_PartWork]) -> None:
+        manifest = push.manifest
         depths = manifest.manifest.depths
         rows = {path: (part_of(path, depths), known) for path, known in push.settled.items()}
         for work in works:
@@ -353,20 +435,20 @@ class Push:
             self._state.hold_files(rows)
             self._state.drop_files(path for work in works for path in work.gone)
             self._state.clear_marks(push.marks)
+            self._state.clear_intents(push.intents.keys() - {each.path for each in push.report.failed})
 
 
 class _PartWork:
     """The changes of one push to one part of the index."""
 
-    def __init__(self, push: PreparedPush, name: str, owner: Push) -> None:
-        depths = push.manifest.manifest.depths
+    def __init__(self, name: str, part: HeldPart, owner: Push) -> None:
         self.name = name
-        self.part = push.parts[name]
-        self._is_first = self.part.version is None
+        self.part = part
+        self._is_first = part.version is None
         self._owner = owner
-        self._uploaded = {path: each for path, each in push.uploaded.items() if part_of(path, depths) == name}
-        self._found = {path: each for path, each in push.found.items() if part_of(path, depths) == name}
-        self._deleted = {path: each for path, each in push.deleted.items() if part_of(path, depths) == name}
+        self.uploaded: dict[str, UploadedFile] = {}
+        self.found: dict[str, FileEntry] = {}
+        self.deleted: dict[str, KnownFile | None] = {}
         self.listed: list[str] = []
         self.removed: list[str] = []
         self.gone: list[str] = []
@@ -380,7 +462,7 @@ class _PartWork:
         """The part with our changes; None if it has them."""
         entries = dict(found)
         self.listed, self.removed, self.gone, self.conflicts = [], [], [], []
-        for path, upload in self._uploaded.items():
+        for path, upload in self.uploaded.items():
             if (reason := self._owner.refusal(upload, found.get(path))) is not None:
                 self.conflicts.append(FileTrouble(path, reason))
                 continue
@@ -388,10 +470,10 @@ class _PartWork:
             self.listed.append(path)
         entries |= {
             path: entry
-            for path, entry in self._found.items()
-            if path not in found or found[path].identity != entry.identity
-        }
-        for path, before in self._deleted.items():
+            for path, entry in self.found.items()
+            if path not in found or (found[path].is_there and found[path].identity != entry.identity)
+        }  # beside a tombstone an object is what is left of a file, and no news
+        for path, before in self.deleted.items():
             self._delete(path, before, found.get(path), entries)
         return entries if entries != found else None
 

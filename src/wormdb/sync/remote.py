@@ -29,18 +29,38 @@ from wormdb.sync.index import (
     encode,
     iso_time,
 )
-from wormdb.sync.paths import DEPTHS, MANIFEST, MONOLITH, OLD_PARTS, is_internal, part_key, part_of
+from wormdb.sync.paths import (
+    DEPTHS,
+    ENGINE_FOLDER,
+    MANIFEST,
+    MONOLITH,
+    OLD_PARTS,
+    READABLE_FOLDERS,
+    collection_of,
+    is_internal,
+    part_key,
+    part_of,
+)
 from wormdb.system.clock import new_write_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store, StoredObject
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.types import StoreTime, Version
 
-__all__ = ["PIECE_BYTES", "HeldManifest", "HeldPart", "OldIndex", "RemoteIndex", "with_notes"]
+__all__ = [
+    "PIECE_BYTES",
+    "FoundObjects",
+    "HeldManifest",
+    "HeldPart",
+    "OldIndex",
+    "RemoteIndex",
+    "with_collections",
+    "with_notes",
+]
 
 TRIES_MAX: Final = 8
 PIECE_BYTES: Final = 8 * 1024 * 1024
@@ -81,6 +101,14 @@ class OldIndex:
 
     entries: Mapping[str, FileEntry]
     stored: StoredObject | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundObjects:
+    """What a listing of the bucket found: files, and the collections of a database."""
+
+    files: dict[str, FileEntry]
+    collections: set[str]
 
 
 class RemoteIndex:
@@ -249,16 +277,25 @@ class RemoteIndex:
                 entries |= decode_monolith(part.body, part.key, OldPart).entries
         return OldIndex(_cleaned(entries), None)
 
-    def discover(self, prefix: str = "") -> dict[str, FileEntry]:
-        """What the bucket itself has, by any program; contents are not known. 1 LIST for each 1,000 files."""
+    def discover(self, prefix: str = "") -> FoundObjects:
+        """What the bucket itself has, by any program; contents are not known. 1 LIST for each 1,000 objects."""
         found: dict[str, FileEntry] = {}
+        collections: set[str] = set()
+        readable: set[str] = set()
         for page in self.store.list(prefix):
             for info in page.objects:
-                if not is_internal(info.key):
+                if (collection := collection_of(info.key)) is not None:
+                    collections.add(collection)
+                    if info.key.endswith(f"/{ENGINE_FOLDER}/files"):
+                        readable.add(collection)
+                elif not is_internal(info.key):
                     found[info.key] = FileEntry(
                         key=info.key, size=info.size, last_modified=iso_time(info.modified), version=info.version
                     )
-        return found
+        own = tuple(f"{each}/" for each in (*readable, *(READABLE_FOLDERS if readable else ())))
+        return FoundObjects(
+            {path: entry for path, entry in found.items() if not path.startswith(own)} if own else found, collections
+        )
 
     def digest(self, entry: FileEntry) -> bytes | None:
         """The SHA-256 of a file whose content the index does not know; None if it is gone. 1 GET for each 8 MiB."""
@@ -332,6 +369,12 @@ def with_notes(manifest: Manifest, notes: Mapping[str, PartNote]) -> Manifest | 
             parts.pop(name, None)
     is_first = manifest.seq == 0
     return msgspec.structs.replace(manifest, partitions=parts) if is_first or parts != manifest.partitions else None
+
+
+def with_collections(manifest: Manifest, names: Iterable[str]) -> Manifest | None:
+    """A manifest that names some collections too; None if it does."""
+    following = sorted({*manifest.collections, *names})
+    return msgspec.structs.replace(manifest, collections=following) if following != manifest.collections else None
 
 
 def _cleaned(entries: Mapping[str, FileEntry]) -> dict[str, FileEntry]:

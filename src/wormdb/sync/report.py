@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ConflictPolicy", "FileTrouble", "SyncReport", "SyncRules"]
+__all__ = [
+    "BatchConflict",
+    "CollectionVerb",
+    "ConflictPolicy",
+    "FileDifference",
+    "FileTrouble",
+    "SyncReport",
+    "SyncRules",
+    "SyncedCollection",
+]
 
 ConflictPolicy = Literal["keep-both", "keep-remote", "keep-local"]
 """What becomes of a file that changed on both sides: the bucket's in its place and the local one beside it, or one."""
@@ -38,6 +47,51 @@ class FileTrouble:
     copy: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """A file that is not the same on both sides: its size and digest on each, None where it is not."""
+
+    path: str
+    size_here: int | None
+    size_there: int | None
+    sha256_here: str | None
+    sha256_there: str | None
+    """None too where the index does not know it: another program wrote the file."""
+
+
+CollectionVerb = Literal["pushed", "pulled", "rebased", "behind", "parted", "failed"]
+"""What became of a collection: behind has to pull first, parted went on by itself on both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchConflict:
+    """A batch of this folder that could not be committed behind the bucket's entries, and why."""
+
+    entry: int
+    """Its number in the log that it was in."""
+    batch: str
+    reason: str
+    ids: tuple[str, ...]
+    """Of the documents that it changes, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncedCollection:
+    """What became of a collection; `number` is that of the last entry that both sides have."""
+
+    name: str
+    verb: CollectionVerb
+    entries: int = 0
+    number: int = 0
+    reason: str | None = None
+    conflicts: list[BatchConflict] = field(default_factory=list)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether both sides are one log now, and no batch was left out."""
+        return self.verb in ("pushed", "pulled", "rebased") and not self.conflicts
+
+
 @dataclass(slots=True)
 class SyncReport:
     """What was done, in files; with `is_dry` what would be."""
@@ -51,14 +105,17 @@ class SyncReport:
     skipped: list[FileTrouble] = field(default_factory=list)
     """Links, devices and names that no store holds."""
     failed: list[FileTrouble] = field(default_factory=list)
+    collections: list[SyncedCollection] = field(default_factory=list)
+    """Collections that were not equal on both sides."""
     bytes_up: int = 0
     bytes_down: int = 0
     requests: int = 0
 
     @property
     def count(self) -> int:
-        """How many files changed, on either side."""
-        return len(self.pulled) + len(self.pushed) + len(self.deleted_here) + len(self.deleted_there)
+        """How many files changed, on either side, and entries of collections."""
+        files = len(self.pulled) + len(self.pushed) + len(self.deleted_here) + len(self.deleted_there)
+        return files + sum(each.entries for each in self.collections)
 
     def join(self, other: SyncReport) -> SyncReport:
         """Both of them as one."""
@@ -71,6 +128,7 @@ class SyncReport:
             conflicts=self.conflicts + other.conflicts,
             skipped=self.skipped + [each for each in other.skipped if each not in self.skipped],
             failed=self.failed + other.failed,
+            collections=self.collections + other.collections,
             bytes_up=self.bytes_up + other.bytes_up,
             bytes_down=self.bytes_down + other.bytes_down,
             requests=self.requests + other.requests,

@@ -1,7 +1,8 @@
 """What one folder knows of its bucket: files as they were last seen, what was synced of them, the index, and marks.
 
 One SQLite file below the folder, written last in every push and pull, in transactions: a crash leaves what was known
-before, and then more is compared than had to be. It can be thrown away: nothing is deleted anywhere without it.
+before, and then more is compared than had to be. Only what a push is about to do is noted before it does it. The file
+can be thrown away: nothing is deleted anywhere without it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["KnownFile", "KnownPart", "LocalState"]
+__all__ = ["Intent", "KnownFile", "KnownPart", "LocalState", "LogEnd"]
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -34,6 +35,14 @@ CREATE TABLE IF NOT EXISTS parts (
     is_applied INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS marks (path TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS intents (
+    path TEXT NOT NULL, sha256 BLOB NOT NULL, size INTEGER NOT NULL, is_settled INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (path, sha256)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS collections (
+    name TEXT PRIMARY KEY, number INTEGER NOT NULL, hash BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rebases (name TEXT PRIMARY KEY, begun INTEGER NOT NULL) WITHOUT ROWID;
 """
 _FORMAT: Final = 1
 MARKS_MAX: Final = 2_000
@@ -62,6 +71,22 @@ class KnownPart:
     is_applied: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a push is about to do with a file: send this content, or delete it if there is none."""
+
+    size: int
+    sha256: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """A place in the log of a collection: the number of an entry, and its hash; by default before the first."""
+
+    number: int = 0
+    hash: bytes = bytes(32)
+
+
 class LocalState:
     """The state of one folder. For one thread at a time; `Sync` has a lock for processes."""
 
@@ -69,6 +94,7 @@ class LocalState:
         """Open it, or make an empty one. Raises CorruptionError."""
         self.file = folder / STATE_FOLDER / "state.db"
         self.file.parent.mkdir(parents=True, exist_ok=True)
+        self._manifest: tuple[Manifest, Version] | None = None
         try:
             self._database = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA synchronous = FULL")
@@ -123,15 +149,22 @@ class LocalState:
     @property
     def manifest(self) -> tuple[Manifest, Version] | None:
         """The manifest as it was last read or written."""
-        body, version = self._fact("manifest"), self._fact("manifest version")
+        version = self._fact("manifest version")
+        if self._manifest is not None and self._manifest[1] == version:
+            return self._manifest  # it is large where there are many parts
+        body = self._fact("manifest")
         if not isinstance(body, bytes) or version is None:
             return None
-        return decode_manifest(body, "manifest"), Version(str(version))
+        self._manifest = decode_manifest(body, "manifest"), Version(str(version))
+        return self._manifest
 
     def hold_manifest(self, manifest: Manifest, version: Version) -> None:
-        """Know another one."""
+        """Know another one; nothing is written if it is the one that is known."""
+        if self._fact("manifest version") == version:
+            return
         self._set_fact("manifest", encode(manifest))
         self._set_fact("manifest version", version)
+        self._manifest = manifest, version
 
     def forget_index(self) -> None:
         """Read the manifest and its parts anew next time."""
@@ -168,16 +201,15 @@ class LocalState:
         columns = "SELECT path, size, mtime, sha256, synced FROM files"
         chosen = tuple(prefixes)
         if not chosen:
-            rows = self._database.execute(columns).fetchall()
-        else:
-            rows = []
-            for each in chosen:
-                found = self._database.execute(
-                    f"{columns} WHERE path = ? OR (path >= ? AND path < ?)",
-                    (each, f"{each}/", f"{each}0"),  # "0" is the character after "/"
-                )
-                rows += found.fetchall()
-        return {path: KnownFile(*row) for path, *row in rows}
+            return {path: KnownFile(*row) for path, *row in self._database.execute(columns)}
+        found: dict[str, KnownFile] = {}
+        for each in chosen:
+            rows = self._database.execute(
+                f"{columns} WHERE path = ? OR (path >= ? AND path < ?)",
+                (each, f"{each}/", f"{each}0"),  # "0" is the character after "/"
+            )
+            found |= {path: KnownFile(*row) for path, *row in rows}
+        return found
 
     def files_of_part(self, part: str) -> dict[str, KnownFile]:
         """Files of one part."""
@@ -197,6 +229,66 @@ class LocalState:
     def drop_files(self, paths: Iterable[str]) -> None:
         """Some files are on neither side any more."""
         self._database.executemany("DELETE FROM files WHERE path = ?", ((path,) for path in paths))
+
+    def intend(self, intents: Mapping[str, Intent]) -> None:
+        """Note what a push is about to do, before it does any of it."""
+        with self.changing():
+            self._database.executemany(
+                "INSERT OR REPLACE INTO intents (path, sha256, size) VALUES (?, ?, ?)",
+                ((path, intent.sha256 or b"", intent.size) for path, intent in intents.items()),
+            )
+
+    def intents(self) -> dict[str, Intent]:
+        """What pushes were about to do that did not come to their end."""
+        query = "SELECT path, size, sha256 FROM intents WHERE NOT is_settled"
+        return {path: Intent(size, sha256 or None) for path, size, sha256 in self._database.execute(query)}
+
+    @property
+    def has_intents(self) -> bool:
+        """Whether a push did not come to its end."""
+        return self._database.execute("SELECT 1 FROM intents WHERE NOT is_settled LIMIT 1").fetchone() is not None
+
+    def was_sent(self, path: str, sha256: bytes) -> bool:
+        """Whether a push of this folder that broke off was sending a content, which may have come there since."""
+        query = "SELECT 1 FROM intents WHERE path = ? AND sha256 = ? AND is_settled"
+        return self._database.execute(query, (path, sha256)).fetchone() is not None
+
+    def settle_intents(self) -> None:
+        """The index has none of them, and will not: only an object may still come there."""
+        self._database.execute("DELETE FROM intents WHERE sha256 = x''")
+        self._database.execute("UPDATE intents SET is_settled = 1")
+
+    def clear_intents(self, paths: Iterable[str]) -> None:
+        """What became of some of them is known."""
+        self._database.executemany("DELETE FROM intents WHERE path = ?", ((path,) for path in paths))
+
+    def collections(self) -> list[str]:
+        """The collections that were synced."""
+        return [name for (name,) in self._database.execute("SELECT name FROM collections ORDER BY name")]
+
+    def collection(self, name: str) -> LogEnd | None:
+        """Where the log of a collection ended when both sides were last equal."""
+        query = "SELECT number, hash FROM collections WHERE name = ?"
+        row = self._database.execute(query, (name,)).fetchone()
+        return None if row is None else LogEnd(*row)
+
+    def hold_collection(self, name: str, end: LogEnd) -> None:
+        """Both sides of a collection are equal, and end there. A rebase of it is done."""
+        self._database.execute("INSERT OR REPLACE INTO collections VALUES (?, ?, ?)", (name, end.number, end.hash))
+        self._database.execute("DELETE FROM rebases WHERE name = ?", (name,))
+
+    def drop_collection(self, name: str) -> None:
+        """Nothing is known of a collection."""
+        self._database.execute("DELETE FROM collections WHERE name = ?", (name,))
+
+    def rebase_begun(self, name: str) -> int | None:
+        """Where the bucket's log ended when a rebase began that is not done; None if there is none."""
+        row = self._database.execute("SELECT begun FROM rebases WHERE name = ?", (name,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def begin_rebase(self, name: str, number: int) -> None:
+        """A rebase begins: none of its batches is in the bucket's log through a number."""
+        self._database.execute("INSERT OR REPLACE INTO rebases VALUES (?, ?)", (name, number))
 
     def mark(self, path: str) -> None:
         """Say that a path changed, or is about to; "" is everything. Each mark has a generation of its own."""

@@ -9,36 +9,50 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from wormdb.errors import ClosedError, InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.retry import RetryingStore
+from wormdb.sync.difference import differences
 from wormdb.sync.folder import WorkFolder
 from wormdb.sync.index import iso_time
-from wormdb.sync.paths import DEPTHS, STATE_FOLDER, WHOLE, SyncScope, check_path, part_of
+from wormdb.sync.intents import settle
+from wormdb.sync.paths import DEPTHS, SCHEMA_FILE, STATE_FOLDER, WHOLE, SyncScope, check_path, part_of
 from wormdb.sync.pull import Pull
 from wormdb.sync.push import PreparedPush, Push
-from wormdb.sync.remote import HeldManifest, RemoteIndex
+from wormdb.sync.remote import FoundObjects, HeldManifest, RemoteIndex, with_collections
 from wormdb.sync.report import FileTrouble, SyncReport, SyncRules
 from wormdb.sync.state import LocalState
 from wormdb.sync.upkeep import Upkeep
 from wormdb.system.clock import SystemChance, SystemClock, new_write_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
+    from wormdb.api.connection import Ledgers
+    from wormdb.engine.ledger import Ledger
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
-    from wormdb.sync.report import ConflictPolicy
+    from wormdb.sync.collections import CollectionSync
+    from wormdb.sync.report import ConflictPolicy, FileDifference
     from wormdb.sync.upkeep import SyncCheck
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Sync"]
 
 THREADS: Final = 32
+
+
+_POLICIES: Final[Mapping[str, ConflictPolicy]] = {"local": "keep-local", "remote": "keep-remote"}
+
+
+class _Truth(msgspec.Struct, rename="camel"):
+    source_of_truth: str = ""
 
 
 class Sync:
@@ -53,7 +67,7 @@ class Sync:
         folder: str | os.PathLike[str],
         url: str | None = None,
         *,
-        conflicts: ConflictPolicy = "keep-both",
+        conflicts: ConflictPolicy | None = None,
         depths: Mapping[str, int] | None = None,
         told: Callable[[str, int], None] = lambda _path, _bytes: None,
         store: Store | None = None,
@@ -64,16 +78,18 @@ class Sync:
         """Open both sides. No requests. Without `url` the folder is synced with the bucket that it was synced with.
 
         `depths` says how many folders a part of a new index takes, by the first of them; an index that exists keeps
-        its own. `told` hears each file that was sent or fetched, with its bytes. Raises InvalidRequestError.
+        its own. `told` hears each file that was sent or fetched, with its bytes. `conflicts` is as the schema of the
+        folder says by its `sourceOfTruth`, if there is one: local keeps the local file, remote the bucket's, else both.
+        Raises InvalidRequestError.
         """
         self._clock, self._chance = clock or SystemClock(), chance or SystemChance()
-        if conflicts not in ("keep-both", "keep-remote", "keep-local"):
+        if conflicts not in (None, "keep-both", "keep-remote", "keep-local"):
             raise InvalidRequestError(
                 f"conflicts={conflicts!r}", reason="it must be keep-both, keep-remote or keep-local"
             )
         self._folder = WorkFolder(Path(folder), self._clock)
         self._state = LocalState(self._folder.root)
-        self._policy: ConflictPolicy = conflicts
+        self._policy: ConflictPolicy = conflicts or _policy_of(self._folder.root)
         self._depths = dict(DEPTHS if depths is None else depths)
         self._told = told
         try:
@@ -90,6 +106,7 @@ class Sync:
         self._upkeep = Upkeep(
             self._index, self._clock, holder=_holder(), hostname=socket.gethostname(), pid=os.getpid()
         )
+        self._ledgers: Ledgers | None = None
         self._is_open = True
 
     def _url(self, url: str | None) -> str:
@@ -131,59 +148,122 @@ class Sync:
         dry_run: bool = False,
         marked: bool = False,
         scan: bool = False,
+        rebase: bool = False,
     ) -> SyncReport:
         """Bring what changed here to the bucket. No requests if nothing did; else 1 PUT a file, a part, the manifest.
 
         `scope` is a path, a model, or several. With `delete` the bucket becomes exactly like the folder: files that
         only it has go. With `marked` only marked paths are looked at. With `scan` the bucket is listed first, for what
         others wrote without the index. Conflicts are in the report, and nothing of them is changed.
+
+        Folders that are collections of a database go by their logs, as `wormdb.sync.collections` says; with `rebase`
+        batches of this folder are committed behind those of the bucket where both went on by themselves.
         Raises InvalidRequestError for an old index that is too large to be split by the way.
         """
         with self._running() as usage:
-            push = self._prepare(scope, delete=delete, dry_run=dry_run, marked=marked, scan=scan)
-            report = push.report
+            push = self._survey(scope, delete=delete, dry_run=dry_run, marked=marked, scan=scan)
+            work, report = self._work(), push.report
             if dry_run:
-                report.deleted_there += sorted(push.deleted)
+                report.deleted_there += sorted(work.upload(push).deleted)
             else:
-                report = self._commit(push, SyncScope.of(scope))
+                for portion in work.portions(push):
+                    work.commit(work.upload(portion))
+                self._serve_old(report, SyncScope.of(scope))
+            if self._folder.collections:
+                if not dry_run:  # before they are there: a push that breaks off behind it is seen by pulls of others
+                    self._name_collections(self._folder.collections)
+                self._collections().push(self._folder.collections, report, rebase=rebase)
             return usage(report)
 
     def prepare_push(self, scope: Any = None, *, delete: bool = False, marked: bool = False) -> PreparedPush:
         """The first half of a push: files are uploaded, and no reader sees them yet. Costs as `push_changed`."""
         with self._running():
-            return self._prepare(scope, delete=delete, dry_run=False, marked=marked, scan=False)
+            return self._work().upload(self._survey(scope, delete=delete, dry_run=False, marked=marked, scan=False))
 
     def commit_push(self, push: PreparedPush) -> SyncReport:
         """The second half: what was uploaded is listed, deletions are done. 1 PUT a part, 1 for the manifest."""
         with self._running() as usage:
-            return usage(self._commit(push, WHOLE))
+            work = self._work()
+            work.note(push)
+            report = work.commit(push)
+            self._serve_old(report, WHOLE)
+            return usage(report)
 
     def pull_changed(
-        self, scope: Any = None, *, delete: bool = False, dry_run: bool = False, lazy: bool = False, scan: bool = False
+        self,
+        scope: Any = None,
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        lazy: bool = False,
+        scan: bool = False,
     ) -> SyncReport:
         """Bring what changed in the bucket to this folder. 1 GET if nothing did; else 1 a part that did, and 1 a file.
 
         Arguments as for `push_changed`; with `delete` files go that only this folder has. With `lazy` bodies of data
-        (`data/**/raw`) stay in the bucket until `hydrate` fetches one.
+        (`data/**/raw`) stay in the bucket until `hydrate` fetches one. A collection costs 3 GETs if nothing changed.
         """
         with self._running() as usage:
+            return usage(self._pull(scope, delete=delete, dry_run=dry_run, lazy=lazy, scan=scan))
+
+    def _pull(
+        self, scope: Any, *, delete: bool, dry_run: bool, lazy: bool, scan: bool, rebase: bool = False
+    ) -> SyncReport:
+        chosen = SyncScope.of(scope)
+        pull = Pull(self._index, self._folder, self._state, self._rules(is_lazy=lazy))
+        held = self._index.read_manifest()
+        if not dry_run and self._state.has_intents:
+            held = self._settled(held)
+        names = {*self._state.collections()}
+        if held is None:
+            old = self._index.read_old()
+            found = self._index.discover() if old is None else FoundObjects(dict(old.entries), set())
+            names |= found.collections
+            if dry_run:
+                report = pull.run(self._index.new_manifest(self._depths), chosen, mirror=delete, is_dry=True)
+            else:
+                report = pull.apply_entries(found.files, chosen, self._depths)
+        else:
+            if scan and not dry_run:
+                held = self._upkeep.scan(held, chosen)
+            names |= {*held.manifest.collections}
+            report = pull.run(held, chosen, mirror=delete, is_dry=dry_run)
+        wanted = {name for name in names if chosen.holds(name)}
+        if wanted:
+            self._collections().pull(wanted, report, leaves_parted=rebase)
+        return report
+
+    def sync(
+        self,
+        scope: Any = None,
+        *,
+        dry_run: bool = False,
+        lazy: bool = False,
+        scan: bool = False,
+        rebase: bool = False,
+    ) -> SyncReport:
+        """Pull, then push. Costs what both cost."""
+        with self._running() as usage:
+            pulled = usage(self._pull(scope, delete=False, dry_run=dry_run, lazy=lazy, scan=scan, rebase=rebase))
+        return pulled.join(self.push_changed(scope, dry_run=dry_run, rebase=rebase))
+
+    def differences(self, scope: Any = None) -> list[FileDifference]:
+        """The files that are not the same on both sides, by their contents. Writes nothing; 1 GET, and 1 a part.
+
+        A file whose content the index does not know counts as the same if its size is.
+        """
+        with self._running():
             chosen = SyncScope.of(scope)
-            pull = Pull(self._index, self._folder, self._state, self._rules(is_lazy=lazy))
             held = self._index.read_manifest()
             if held is None:
                 old = self._index.read_old()
-                entries = self._index.discover() if old is None else old.entries
-                if not dry_run:
-                    return usage(pull.apply_entries(entries, chosen, self._depths))
-                held = self._index.new_manifest(self._depths)
-            if scan and not dry_run:
-                held = self._upkeep.scan(held, chosen)
-            return usage(pull.run(held, chosen, mirror=delete, is_dry=dry_run))
-
-    def sync(self, scope: Any = None, *, dry_run: bool = False, lazy: bool = False, scan: bool = False) -> SyncReport:
-        """Pull, then push. Costs what both cost."""
-        pulled = self.pull_changed(scope, dry_run=dry_run, lazy=lazy, scan=scan)
-        return pulled.join(self.push_changed(scope, dry_run=dry_run))
+                there = dict(self._index.discover().files if old is None else old.entries)
+            else:
+                depths = held.manifest.depths
+                notes = {name: each for name, each in held.manifest.partitions.items() if chosen.touches(name, depths)}
+                parts = self._index.read_parts(notes)
+                there = {path: entry for part in parts.values() for path, entry in part.files.items()}
+            return differences(self._folder, self._state, there, chosen)
 
     def mark_dirty(self, path: str | None = None) -> None:
         """Say that a file or folder changed, or is about to; without a path that anything may have. No requests.
@@ -263,30 +343,40 @@ class Sync:
     ) -> None:
         self.close()
 
-    def _prepare(self, scope: Any, *, delete: bool, dry_run: bool, marked: bool, scan: bool) -> PreparedPush:
+    def _work(self) -> Push:
+        return Push(self._index, self._folder, self._state, self._rules())
+
+    def _survey(self, scope: Any, *, delete: bool, dry_run: bool, marked: bool, scan: bool) -> PreparedPush:
         marks = self._state.marks()
         chosen = _narrowed(SyncScope.of(scope), marks) if marked else SyncScope.of(scope)
-        push = Push(self._index, self._folder, self._state, self._rules())
         if chosen is None:
+            self._folder.collections.clear()
             return PreparedPush(self._index.new_manifest(self._depths), {})
-        held = self._open_index(is_dry=dry_run)
+        settled = self._settled(self._index.read_manifest()) if self._state.has_intents and not dry_run else None
+        held = settled or self._open_index(is_dry=dry_run)
         if scan and not dry_run:
             held = self._upkeep.scan(held, chosen)
             with self._state.changing():
                 self._state.forget_index()
-        prepared = push.prepare(held, chosen, mirror=delete, is_dry=dry_run)
+        prepared = self._work().survey(held, chosen, mirror=delete, is_dry=dry_run)
         prepared.marks = {path: number for path, number in marks.items() if chosen.holds(path) or chosen.is_whole}
         return prepared
 
-    def _commit(self, push: PreparedPush, scope: SyncScope) -> SyncReport:
-        work = Push(self._index, self._folder, self._state, self._rules())
-        report = work.commit(push)
+    def _serve_old(self, report: SyncReport, scope: SyncScope) -> None:
+        """After a push of everything: take in what old clients pushed, and show them what is new."""
         if scope.is_whole and report.count:
             known = self._state.manifest
             if known is not None and known[0].shim is not None:
                 held = self._upkeep.take_in_old(HeldManifest(*known))
                 self._upkeep.write_shim(held)
-        return report
+
+    def _settled(self, held: HeldManifest | None) -> HeldManifest | None:
+        """The manifest when it is known what became of a push that broke off; None if the index is one of before."""
+        if held is None and self._index.read_old() is not None:
+            return None
+        return settle(
+            self._index, self._state, held or self._index.new_manifest(self._depths), self._state.client or ""
+        )
 
     def _open_index(self, *, is_dry: bool) -> HeldManifest:
         """The manifest as it is known here, or else read, or made. No requests if it is known."""
@@ -298,12 +388,52 @@ class Sync:
             return found
         old = self._index.read_old()
         if old is None:
-            entries = self._index.discover()
             held = self._index.new_manifest(self._depths)
-            return self._index.publish(entries, held) if entries and not is_dry else held
+            # Written before the first file: a bucket without it would be listed, with what a broken push left there.
+            if is_dry:
+                return held
+            objects = self._index.discover()
+            held = self._index.publish(objects.files, held)
+            return self._index.update_manifest(held, lambda one: with_collections(one, objects.collections))
         if is_dry:
             return self._index.new_manifest(self._depths)
         return self._upkeep.split(old, self._depths, is_asked=False, keeps_shim=True)
+
+    def _collections(self) -> CollectionSync:
+        """What brings collections from one side to the other; imported by the first that is met."""
+        from wormdb.sync.collections import CollectionSides, CollectionSync
+
+        sides = CollectionSides(
+            local=lambda: open_store(str(self._folder.root), clock=self._clock, chance=self._chance),
+            remote=self._index.store,
+            ledger=self._ledger,
+            pool=self._pool,
+            chance=self._chance,
+        )
+        return CollectionSync(self._folder.root, self._state, sides)
+
+    def _ledger(self, collection: str) -> Ledger:
+        """A collection of the bucket as writers have it; the bucket's own processes forward it."""
+        if self._ledgers is None:
+            from wormdb.api.connection import Ledgers
+            from wormdb.settings import Settings
+
+            self._ledgers = Ledgers(
+                self._meter, self._pool, settings=Settings(forward="manual"), clock=self._clock, chance=self._chance
+            )
+        return self._ledgers.of(collection)
+
+    def _name_collections(self, names: Iterable[str]) -> None:
+        """Have the manifest name collections, for pulls of others. 1 PUT if it does not yet, and 1 GET before it."""
+        wanted = {*names}
+        known = self._state.manifest
+        if not wanted or (known is not None and wanted <= {*known[0].collections}):
+            return
+        held = self._index.read_manifest() or self._index.new_manifest(self._depths)
+        held = self._index.update_manifest(held, lambda one: with_collections(one, wanted))
+        if held.version is not None:
+            with self._state.changing():
+                self._state.hold_manifest(held.manifest, held.version)
 
     def _rules(self, *, is_lazy: bool = False) -> SyncRules:
         moment = iso_time(self._clock.now_ms())[:19].replace(":", "").replace("-", "") + "Z"
@@ -349,6 +479,15 @@ def _narrowed(scope: SyncScope, marks: Mapping[str, int]) -> SyncScope | None:
     paths = tuple(path for path in marks if scope.holds(path))
     within = tuple(each for each in scope.prefixes if any(each.startswith(f"{path}/") for path in marks))
     return SyncScope.of((*paths, *within)) if paths or within else None
+
+
+def _policy_of(folder: Path) -> ConflictPolicy:
+    """What the schema of a folder says of conflicts, by its `sourceOfTruth`; both are kept without one."""
+    try:
+        found = msgspec.json.decode((folder / SCHEMA_FILE).read_bytes(), type=_Truth).source_of_truth
+    except (OSError, msgspec.DecodeError):
+        return "keep-both"
+    return _POLICIES.get(found, "keep-both")
 
 
 def _holder() -> str:

@@ -27,7 +27,7 @@ from wormdb.sync.index import (
     milliseconds_of,
 )
 from wormdb.sync.paths import INDEX_FOLDER, LOCK, MANIFEST, MONOLITH, check_path, part_of
-from wormdb.sync.remote import HeldManifest, HeldPart, with_notes
+from wormdb.sync.remote import HeldManifest, HeldPart, with_collections, with_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -162,13 +162,17 @@ class Upkeep:
     def scan(self, held: HeldManifest, scope: SyncScope) -> HeldManifest:
         """Compare the index with the bucket itself, and list what others wrote or deleted without it.
 
-        1 LIST for each 1,000 files, 1 GET a part, and what `publish` costs where they differ.
+        1 LIST for each 1,000 files, 1 GET a part, also for those that the manifest does not have, and what `publish`
+        costs where they differ.
         """
         depths = held.manifest.depths
         prefixes = [f"{each}/" for each in scope.prefixes] or [""]
-        objects = {path: entry for prefix in prefixes for path, entry in self._index.discover(prefix).items()}
+        listings = [self._index.discover(prefix) for prefix in prefixes]
+        objects = {path: entry for each in listings for path, entry in each.files.items()}
+        collections = {name for each in listings for name in each.collections}
         wanted = {name: note for name, note in held.manifest.partitions.items() if scope.touches(name, depths)}
         parts = self._index.read_parts(wanted)
+        parts |= self._emptied({part_of(path, depths) for path in objects} - wanted.keys(), held)
         listed = {path: entry for part in parts.values() for path, entry in part.part.entries.items()}
         changed = {
             path: entry
@@ -182,7 +186,13 @@ class Upkeep:
             own = [path for path in gone if path in part.part.entries]
             if own:
                 held, _ = self._index.drop(held, part, own)
-        return held
+        return self._index.update_manifest(held, lambda one: with_collections(one, collections))
+
+    def _emptied(self, names: set[str], held: HeldManifest) -> dict[str, HeldPart]:
+        """Parts that are not in the manifest: they may have tombstones, whose objects are not files. 1 GET each."""
+        empty = [self._index.part_for(name, held.manifest) for name in sorted(names)]
+        found = self._index.pool.map(lambda one: self._index.read_part(one.part.partition, one.key), empty)
+        return {part.part.partition: part for part in found if part is not None}
 
     def check(self, held: HeldManifest, *, repair: bool) -> SyncCheck:
         """Look at every object of the index. 1 LIST for each 1,000, 1 GET a part; with `repair` PUTs where needed."""

@@ -1,30 +1,14 @@
-"""worm push: a folder of files to a bucket."""
+"""worm push: a folder of files and collections to a bucket."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from wormdb.cli.input.folder import (
-    BUCKET,
-    CONFLICTS,
-    DELETE,
-    DRY_RUN,
-    FOLDER,
-    SCAN,
-    SCOPES,
-    open_folder,
-    scope_of,
-)
-from wormdb.cli.input.place import AS_JSON
-from wormdb.cli.show.synced import print_synced
+from wormdb.cli.input.folder import DELETE, REBASE, carry_out, sync_options
 from wormdb.cli.verbs import Verb
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from wormdb.sync import ConflictPolicy
+from wormdb.sync.sync import Sync
 
 __all__ = ["command"]
 
@@ -36,32 +20,15 @@ EXAMPLES = (
 
 
 @click.command("push", cls=Verb, examples=EXAMPLES)
-@SCOPES
-@FOLDER
-@BUCKET
-@CONFLICTS
-@DELETE
-@DRY_RUN
-@SCAN
-@AS_JSON
-@click.pass_context
-def command(
-    context: click.Context,
-    /,
-    scopes: tuple[str, ...],
-    folder: Path,
-    url: str | None,
-    conflicts: ConflictPolicy,
-    **flags: bool,
-) -> None:
+@sync_options(DELETE, REBASE)
+def command(context: click.Context, /, **given: Any) -> None:
     """Bring what changed in a folder of files to a bucket.
 
     Only what changed here since the last time goes, and only if it did not change there; then no request is made for
     the rest. SCOPE is a path below the folder, or model:TYPE/ID. Several clients may push at once. A file that changed
     on both sides is left alone, and the command exits with 3: pull, then push again.
+
+    A folder with .worm.db is a collection of a database: the entries of its log go. If the bucket's log went on by
+    itself, the command says behind which number, and exits with 3; --rebase commits the own batches behind it.
     """
-    with open_folder(folder, url, conflicts) as sync:
-        report = sync.push_changed(
-            scope_of(scopes), delete=flags["delete"], dry_run=flags["dry_run"], scan=flags["scan"]
-        )
-    context.exit(print_synced(report, as_json=flags["as_json"]))
+    carry_out(context, given, Sync.push_changed)

@@ -17,7 +17,7 @@ from wormdb.system.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.sync import FileTrouble, SyncReport
+    from wormdb.sync import FileTrouble, SyncedCollection, SyncReport
 
 __all__ = ["CONFLICT_CODE", "print_synced", "rate_told"]
 
@@ -31,7 +31,10 @@ def print_synced(report: SyncReport, *, as_json: bool) -> int:
         print_json(camel(asdict(report)))
     else:
         _print(report)
-    return 1 if report.failed else CONFLICT_CODE if report.conflicts else 0
+    if report.failed or any(each.verb == "failed" for each in report.collections):
+        return 1
+    is_parted = any(each.verb == "parted" or each.conflicts for each in report.collections)
+    return CONFLICT_CODE if report.conflicts or is_parted else 0
 
 
 def _print(report: SyncReport) -> None:
@@ -46,13 +49,32 @@ def _print(report: SyncReport) -> None:
             click.echo(f"{counted(len(paths), 'file', 'files')} {would}{word}")
             if report.is_dry:
                 _print_some(paths)
-    if not report.count and not report.conflicts and not report.failed:
+    for found in report.collections:
+        _print_collection(found, would)
+    if not report.count and not report.conflicts and not report.failed and not report.collections:
         click.echo("nothing to do")
     for each in report.conflicts:
         kept = f"; the local one is {each.copy} now" if each.copy else ""
         click.echo(f"conflict: {each.path}: {each.reason}{kept}", err=True)
     _print_troubles("skipped", report.skipped)
     _print_troubles("failed", report.failed)
+
+
+def _print_collection(found: SyncedCollection, would: str) -> None:
+    reason = f": {found.reason}" if found.reason else ""
+    match found.verb:
+        case "pushed" | "pulled" | "rebased":
+            entries = counted(found.entries, "batch" if found.verb == "rebased" else "entry", _PLURALS[found.verb])
+            click.echo(f"{found.name}: {entries} {would}{found.verb}, through number {found.number:,}{reason}")
+        case "parted":
+            click.echo(f"conflict: {found.name}{reason}", err=True)
+        case _:
+            click.echo(f"{found.verb}: {found.name}{reason}", err=True)
+    for each in found.conflicts:
+        click.echo(f"conflict: {found.name}, entry {each.entry:,}: {each.reason}", err=True)
+
+
+_PLURALS: Final = {"pushed": "entries", "pulled": "entries", "rebased": "batches"}
 
 
 def _print_some(paths: Sequence[str]) -> None:

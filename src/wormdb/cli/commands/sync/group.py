@@ -10,6 +10,7 @@ __all__ = ["command"]
 
 VERBS = {
     "compact": "Remove what the index of a bucket does not need any more.",
+    "diff": "Show each file that is not the same on both sides.",
     "doctor": "Examine the index of a bucket, and repair it.",
     "migrate": "Make parts of an index in one object, as older clients have it.",
     "run": "Pull, then push: what worm sync does without a verb.",
