@@ -15,7 +15,7 @@ import pytest
 
 from tests.sync.clones import World
 from wormdb.errors import UnavailableError
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import WrappedStore
 from wormdb.sync import push as push_module
 from wormdb.sync.index import FileEntry, Monolith, encode
 from wormdb.sync.paths import LOCK, MANIFEST, MONOLITH
