@@ -8,7 +8,7 @@ import pytest
 from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
-from pymongo import ReturnDocument
+from pymongo import DeleteMany, DeleteOne, InsertOne, ReplaceOne, ReturnDocument, UpdateMany, UpdateOne
 
 import wormdb
 from wormdb.testing.strategies import documents
@@ -163,3 +163,48 @@ def test_return_document_is_pymongos_too(people: Collection[Document]) -> None:
 def test_a_feed_goes_on_after_a_mark(people: Collection[Document]) -> None:
     first, *rest = people.watch()
     assert list(people.watch(resume_after=first.resume)) == rest
+
+
+def test_a_bulk_write_is_one_batch_in_order(people: Collection[Document]) -> None:
+    before = people.insert({"_id": "mark"}).rev
+    done = people.bulk_write(
+        [
+            InsertOne({"_id": "new", "n": 1}),
+            UpdateOne({"_id": "new"}, {"$inc": {"n": 1}}),
+            UpdateMany({"group": 0}, {"$set": {"hit": True}}),
+            ReplaceOne({"_id": "p1"}, {"only": 1}),
+            UpdateOne({"_id": "up"}, {"$set": {"a": 1}}, upsert=True),
+            DeleteOne({"_id": "p2"}),
+            DeleteMany({"hit": True, "n": {"$gt": 3}}),
+        ]
+    )
+    assert (done.inserted_count, done.matched_count, done.modified_count) == (1, 6, 6)
+    assert (done.deleted_count, done.upserted_ids, done.upserted_count, done.acknowledged) == (3, {4: "up"}, 1, True)
+    assert people.find_by_id("new") == {"id": "new", "n": 2}
+    assert {change.number for change in people.watch(before)} == {before + 1}, "one entry"
+
+
+def test_a_bulk_write_that_fails_writes_nothing(people: Collection[Document]) -> None:
+    with pytest.raises(wormdb.AlreadyExistsError) as caught:
+        people.bulk_write([InsertOne({"_id": "new"}), InsertOne({"_id": "p1"})])
+    assert "request 1, InsertOne" in caught.value.__notes__[0]
+    assert not people.exists("new")
+
+
+@pytest.mark.parametrize("requests", [[], [{"insert": 1}], [InsertOne({"_id": "x"}), "delete"]])
+def test_what_is_no_request_is_refused_before_anything_is_written(
+    people: Collection[Document], requests: list[Any]
+) -> None:
+    with pytest.raises(wormdb.InvalidRequestError, match="bulk_write"):
+        people.bulk_write(requests)
+    assert people.count() == 12
+
+
+def test_bulk_writes_and_familiar_names_are_part_of_a_transaction() -> None:
+    with wormdb.connect("memory://") as database:
+        with database.transaction() as tx:
+            assert tx["a"].insert_one({"_id": 1}).inserted_id == 1
+            done = tx["b"].bulk_write([InsertOne({"_id": 2}), UpdateOne({"_id": 2}, {"$set": {"x": 1}})])
+            assert done.matched_count == tx["b"].count_documents({"x": 1}) == 1
+            assert database["a"].count() == database["b"].count() == 0
+        assert database["a"].count() == database["b"].count() == 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import mongomock
 import pytest
 from bson import ObjectId
-from pymongo import ReturnDocument
+from pymongo import DeleteMany, DeleteOne, InsertOne, ReplaceOne, ReturnDocument, UpdateMany, UpdateOne
 
 import wormdb
 
@@ -58,8 +58,8 @@ def table() -> list[Call]:
 
 
 def run(call: str, collection: Any) -> Any:
-    names = {"c": collection, "re": re, "ObjectId": ObjectId, "ReturnDocument": ReturnDocument}
-    return plain(eval(call, names))
+    kinds = (DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne, ObjectId, ReturnDocument)
+    return plain(eval(call, {"c": collection, "re": re, **{kind.__name__: kind for kind in kinds}}))
 
 
 def plain(value: Any) -> Any:

@@ -75,6 +75,11 @@ class Home(Protocol):
         """Remove garbage from the collection in a folder."""
         ...
 
+    @property
+    def run(self) -> Callable[..., Any]:
+        """Runs a function in a transaction, as `Database.run`."""
+        ...
+
 
 class Session(Protocol):
     """One collection in a transaction or a snapshot: a state of its own, and what becomes of reads and writes."""

@@ -551,7 +551,9 @@ class Database(TransactionMethods):
             self._ledger(prefix),
             writer,
             self._ledgers.plans_of(prefix),
-            home=CollectionHome(self._publish, partial(self._access_of, outer=outer), self._ledgers, self._metered),
+            home=CollectionHome(
+                self._publish, partial(self._access_of, outer=outer), self._ledgers, self._metered, self.run
+            ),
             settings=self._settings,
             clock=self._clock,
             chance=self._chance,

@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from wormdb.api.calls import commits
 from wormdb.api.find import QueryMethods
 from wormdb.settings import KNOWLEDGE_MS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from wormdb.api.bulk_write import BulkWriteResult
     from wormdb.api.options import WrittenFilter
 
 __all__ = ["FamiliarMethods", "InsertManyResult", "InsertOneResult"]
@@ -62,6 +63,24 @@ class FamiliarMethods(QueryMethods[T]):
         """As `insert`, which returns the document: the id alone. The mapping itself is not changed."""
         (identity,) = self._access.insert_all([document], self._access.by(actor, metadata))
         return InsertOneResult(identity)
+
+    def bulk_write(
+        self, requests: Iterable[Any], *, actor: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> BulkWriteResult:
+        """Carry out requests of pymongo (`InsertOne`, `UpdateOne`, …) in order, all of them or none.
+
+        Each sees what those before it did. They are one transaction: 1 PUT after what finding the documents costs,
+        and again after a conflict. Raises what the first one raises that cannot be done, with its place; a note of the
+        error names it. InvalidRequestError for anything else than requests.
+        """
+        from wormdb.api.bulk_write import read_requests, write_all
+
+        found = read_requests(requests)
+        collection: Any = self
+        if self._access.session is not None:
+            return write_all(collection, found)
+        done = self._access.home.run(lambda tx: write_all(tx[collection], found), actor=actor, metadata=metadata)
+        return cast("BulkWriteResult", done)
 
     def count_documents(self, filter: WrittenFilter, *, timeout: float | None = None) -> int:
         """As `count`, with a filter that must be given: {} for all documents."""

@@ -25,6 +25,8 @@ class CollectionHome:
     access_of: Callable[[str], Access[Any]]
     ledgers: Ledgers
     metered: MeteredStore
+    run: Callable[..., Any]
+    """Runs a function in a transaction, as `Database.run`."""
 
     @property
     def files(self) -> FilesKeeper:

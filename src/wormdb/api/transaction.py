@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, overlo
 from wormdb.api.blob_methods import BlobMethods
 from wormdb.api.calls import reads
 from wormdb.api.collection import Collection
-from wormdb.api.find import QueryMethods
+from wormdb.api.familiar import FamiliarMethods, InsertManyResult
 from wormdb.api.modify import ModifyMethods
 from wormdb.api.session import CollectionSession, collect_moment
 from wormdb.engine.commit.operations import Guards, Pending
@@ -132,8 +132,13 @@ class SessionHome:
         """As `Home`."""
         return self.home.collect(folder, dry_run=dry_run)
 
+    @property
+    def run(self) -> Callable[..., Any]:
+        """As the database's, which is refused inside of a transaction."""
+        return self.home.run
 
-class TransactionCollection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
+
+class TransactionCollection(FamiliarMethods[T], ModifyMethods[T], BlobMethods[T]):
     """One collection in a transaction. Its calls are those of `Collection`; they see what the transaction wrote.
 
     Nothing is written before the transaction commits, but for the bodies of blobs, which no document refers to until
@@ -202,7 +207,7 @@ class TransactionCollection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         """Save a new document, whose id must be free, when the transaction commits; as `Collection.insert`."""
         return self._plain.insert(document)
 
-    def insert_many(self, documents: Iterable[T | Mapping[str, Any]]) -> list[Any]:
+    def insert_many(self, documents: Iterable[T | Mapping[str, Any]]) -> InsertManyResult:
         """Insert documents when the transaction commits; returns their ids."""
         return self._plain.insert_many(documents)
 
