@@ -108,6 +108,10 @@ def test_the_id_has_two_names(people: Collection[Document]) -> None:
     document["n"] = 30
     assert people.save(document)["_id"] == "p3"
     assert "_id" not in dict(document)
+    (row,) = people.find({"_id": "p4"}, ["n"])
+    assert row["_id"] == row["id"] == "p4"
+    with pytest.raises(KeyError, match="name"):
+        row["name"]
 
 
 @given(documents())

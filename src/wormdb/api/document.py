@@ -25,6 +25,7 @@ __all__ = [
     "Document",
     "Memory",
     "PlainCodec",
+    "SelectedRow",
     "StoredRow",
     "TransactionOrigin",
     "memory_of",
@@ -260,6 +261,17 @@ def show_text(document: bytes) -> bytes:
     if document.startswith(_ID_FIRST):
         return b'{"id":' + document[len(_ID_FIRST) :]
     return json.encode(show_values(document))
+
+
+class SelectedRow(dict[str, Any]):
+    """Parts of a document: a plain dict, in which `_id` is another name of `id`."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> Any:
+        if name == "_id" and "id" in self:
+            return self["id"]
+        raise KeyError(name)
 
 
 def with_id(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wormdb.api.access import NOW
-from wormdb.api.document import show_text, with_id
+from wormdb.api.document import SelectedRow, show_text, with_id
 from wormdb.api.options import check_query
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.upgrade import NO_UPGRADES
@@ -287,7 +287,7 @@ class QueryRun(Generic[T]):
         if self.query.is_raw:
             return [json.encode(with_id(hit.document)) if hit.text is None else show_text(hit.text) for hit in hits]
         if self.query.request.projection is not None or self.query.populate:
-            return [with_id(hit.document) for hit in hits]
+            return [SelectedRow(with_id(hit.document)) for hit in hits]
         return (self._state or self.state).show(hits, is_past=self.query.is_past)
 
     @property
