@@ -320,7 +320,9 @@ class Group:
     def unchanged(self, key: bytes, loaded: ReadVersion) -> bool:
         """Whether the document is still as it was loaded; asks the base only if that is older than it."""
         held = self._over.get(key) or self._view.overlay.get(key, self._view.number)
-        if held is None and self._view.base_number <= loaded.number:
+        if self._view.overlay.has_attached and self._view.overlay.attached(self._view.number):
+            held = self._over.get(key) or self._view.get(key)  # blocks may lie over what entries hold
+        elif held is None and self._view.base_number <= loaded.number:
             return True
         held = held or self._view.base.get(key)
         if held is None:
