@@ -22,7 +22,7 @@ TRANSACT = (
     "engine/transact/test_shown.py",
     "engine/transact/test_sweep.py",
 )
-LOCKS = ("engine/transact/test_locks.py", "engine/transact/test_arbiter.py")
+LOCKS = ("engine/state/test_prepared.py", "engine/transact/test_arbiter.py")
 RECORDS = ("maintenance/gc/test_transactions.py",)
 
 TRANSACTION_MUTANTS = [
@@ -116,7 +116,7 @@ TRANSACTION_MUTANTS = [
     ),
     Mutant(
         "engine/transact/coordinator.py",
-        "if not all(is_timely(transaction, each.time) for each in results):",
+        "if not all(is_timely(prepare.tx, each.time) for each in results):",
         "if False:",
         TRANSACT,
     ),
