@@ -144,4 +144,16 @@ TRANSACTION_MUTANTS = [
     Mutant(
         "maintenance/gc/transactions.py", "{*collections(), *_participants(runtime, old)}", "{*collections()}", RECORDS
     ),
+    Mutant(
+        "engine/transact/coordinator.py",
+        "self.decisions.unsent.discard(prepare.tx)  # from now on other processes may know more",
+        "pass",
+        ("engine/transact/test_shown.py",),
+    ),
+    Mutant(
+        "engine/transact/coordinator.py",
+        "one.ledger.prepare(replace(pending, events=(), prepare=prepare), seconds=seconds)",
+        "one.ledger.commit(replace(pending, events=()), seconds=seconds)",
+        ("engine/transact/test_coordinator.py",),
+    ),
 ]
