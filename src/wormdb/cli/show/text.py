@@ -15,8 +15,6 @@ import click
 import msgspec
 
 from wormdb.cli.show.terminal import write_own
-from wormdb.format.kinds import Decimal128
-from wormdb.jobs.plain_text import plain_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,6 +65,8 @@ def time_text(moment: datetime | None) -> str:
 
 def number_text(value: Any) -> str:
     """A number with commas between thousands, anything else as in a cell."""
+    from wormdb.format.kinds import Decimal128
+
     if isinstance(value, Decimal128):
         value = value.to_decimal()
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
@@ -76,6 +76,8 @@ def number_text(value: Any) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether it stands at the right of its column."""
+    from wormdb.format.kinds import Decimal128
+
     return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
 
 
@@ -83,6 +85,8 @@ def cell_of(value: Any) -> str:
     """A value in one line of a table; nothing for a missing one."""
     if value is None:
         return "null"
+    from wormdb.jobs.plain_text import plain_of
+
     return one_line(plain_of(value) or "")
 
 
