@@ -188,7 +188,7 @@ class TestPush:
         report = a.push()
         assert sorted(report.pushed) == ["data/t/1/x", "data/t/1/y", "data/t/1/z", "top"]
         assert report.deleted_there == ["data/t/2/x"]
-        assert report.requests == 4 + 3 + 2 + 2, "files, parts, a manifest a portion, the time and the deletion"
+        assert report.requests == 4 + 3 + 3 + 2, "files, parts, a manifest a portion, the time and the deletion"
         world.check()
 
     def test_an_empty_bucket_begins_in_parts(self, tmp_path: Path) -> None:

@@ -358,13 +358,25 @@ class TestUnknownEvents:
 
     def test_a_transaction_that_is_not_finished_waits(self, world: Databases) -> None:
         a = world.copies["a"]
-        self.entry(world, [{"k": "tx.prepare", "x": "1" * 32}])
+        prepared = {"k": "tx.prepare", "x": "1" * 32, "p": [f"{NAME}/", "other/"], "b": {"i": "2" * 32}}
+        self.entry(world, [prepared])
         self.entry(world, [{"k": "nothing"}])
         (found,) = a.push().collections
         assert (found.entries, found.number) == (0, 3)
         assert found.reason == "a transaction is not finished in it: its entries wait"
-        self.entry(world, [{"k": "tx.finish", "x": "1" * 32, "c": True}])
+        self.entry(world, [{"k": "tx.finish", "x": "1" * 32}])
         assert told(a.push()) == [("pushed", 3, 6)]
+
+    def test_a_transaction_over_two_collections_arrives_whole(self, world: Databases) -> None:
+        a, b = world.copies["a"], world.copies["b"]
+        with a.database() as database, database.transaction() as tx:
+            tx[NAME].insert({"_id": "both"})
+            tx["org/more"].insert({"_id": "both"})
+        a.push()
+        b.pull()
+        with b.database() as database:
+            assert database[NAME].exists("both")
+            assert database["org/more"].exists("both")
 
 
 def offline(root: Path) -> Databases:

@@ -114,8 +114,8 @@ class LogCopy:
 
     def _wants_root(self) -> bool:
         root = self.source.root.root
-        if root is None:
-            return False
+        if root is None or root.pending:
+            return False  # what is prepared in it would have to be decided again on the other side
         behind = root.applied - self.target.root.applied
         return behind >= ROOT_LAG or (self.target.root.root is None and behind > 0)
 
@@ -131,6 +131,12 @@ class LogCopy:
                 reason=f"entries through {source.trimmed} were trimmed here before they were pushed; the bucket's log "
                 f"ends at {target.end.number}",
                 fix="export the documents and import them there; push before garbage collection next time",
+            )
+        if root.pending:
+            raise UnavailableError(
+                f"the log of {name}",
+                reason="its root holds transactions that are not finished",
+                fix="run worm forward where it is, then retry",
             )
         objects = self._copy_objects(_FOLDERS)
         bare = msgspec.structs.replace(
