@@ -391,6 +391,7 @@ class Protocol:
         before, views, first = known
         at, log, _ = views[-1]
         found: dict[str, str | None] = {}
+        before_look = set(cache)
         for _, prepared in fold(log)[1]:
             name = prepared.name
             found[name] = cache[name] if name in cache else self.truth(state, name)
@@ -398,6 +399,14 @@ class Protocol:
                 found[name] = None
             if found[name] is not None or self.mutant == "absent records are cached":
                 cache[name] = found[name]
+        is_news = any(decision == "c" and name not in before_look for name, decision in found.items())
+        if is_news and self.mutant not in (
+            "a decision is shown on an older view",
+            "a record is read long after the view",
+        ):
+            # Others may have written between the view and the decision: a view that is taken now is after both.
+            yield state, ("view", (before, views[:-1], first), cache)
+            return
         views = (*views[:-1], (at, log, tuple(sorted(found.items()))))
         is_open = bool(found) and self.mutant != "a record is read long after the view"
         yield state, ("again" if is_open else "next", (before, views, first), cache)

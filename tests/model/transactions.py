@@ -61,6 +61,16 @@ def look(name: str, at: int) -> Call:
     return Call(name, "read", ((at, "id", "x"),))
 
 
+def look_at_both(name: str) -> Call:
+    """Two documents of one collection."""
+    return Call(name, "read", ((0, "id", "x"), (0, "id", "z")))
+
+
+def touch(name: str) -> Call:
+    """Another document of the first collection, by one entry."""
+    return Call(name, "write", ((0, "id", "z"),), lambda answers: {0: (("z", Doc(1)),)})
+
+
 def snapshot(name: str, *logs: int) -> Call:
     return Call(name, "snapshot", tuple((at, "id", "x") for at in logs))
 
@@ -146,6 +156,9 @@ SCENARIOS = {
     "two transfers, a batch and a snapshot": Scenario(((T1,), (T2, W1), (D1,))),
     "a transfer and a reader with a cache": Scenario(((T1,), CACHE), limits=Limits(faults=1, has_gc=True)),
     "two transfers and a reader with a cache": Scenario(((T1,), (T2,), CACHE), limits=Limits(has_gc=True)),
+    "two readers, a transfer and a batch beside it": Scenario(
+        ((T1,), (touch("W1"),), (look_at_both("S1"),), (look_at_both("S2"),))
+    ),
     "blind writes": Scenario(((overwrite("B1", 1),), (overwrite("B2", 2),)), limits=ONE_FAULT),
     "write skew": Scenario(((skew("K1", 0),), (skew("K2", 1),)), limits=ONE_FAULT),
     "phantoms": Scenario(((phantom("F1", 0, 1),), (phantom("F2", 1, 0),)), ((), ()), ONE_FAULT),
@@ -170,6 +183,7 @@ MUTANTS = {
     "readers do not look at records": "a transfer and a reader with a cache",
     "absent records are cached": "a transfer and a reader with a cache",
     "a record is read long after the view": "a transfer and a reader with a cache",
+    "a decision is shown on an older view": "two readers, a transfer and a batch beside it",
     "a snapshot is collected once": "two transfers and a snapshot",
     "the decision before the last prepare": "two transfers",
     "a record is overwritten": "two transfers",

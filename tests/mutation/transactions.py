@@ -126,7 +126,12 @@ TRANSACTION_MUTANTS = [
         "reads=self.reads)",
         TRANSACT,
     ),
-    Mutant("engine/transact/shown.py", "while not self.is_decided(view):", "while False:", TRANSACT),
+    Mutant(
+        "engine/transact/shown.py",
+        "if not self.is_decided(view) and not self._is_looked_up(view):",
+        "if False:",
+        TRANSACT,
+    ),
     Mutant(
         "engine/transact/shown.py",
         "is_patient = prepare is None or all(one.id > prepare.tx for one in locked.by)",
@@ -155,5 +160,11 @@ TRANSACTION_MUTANTS = [
         "one.ledger.prepare(replace(pending, events=(), prepare=prepare), seconds=seconds)",
         "one.ledger.commit(replace(pending, events=()), seconds=seconds)",
         ("engine/transact/test_coordinator.py",),
+    ),
+    Mutant(
+        "engine/transact/shown.py",
+        "return all(one in self._settled and self._settled[one] <= view.number for one in committed)",
+        "return True",
+        ("engine/transact/test_shown.py",),
     ),
 ]

@@ -268,12 +268,13 @@ class Ledger:
         of a log number. A process's own writes are always in it. Raises InvalidRequestError if the log ends before.
         """
         self._runtime.check()
+        asked = 0 if staleness_ms else self._runtime.decisions.count
         if not staleness_ms and not at_least:
             view = self._readers.view(keys)
         else:
             known = self._known_within(staleness_ms, at_least) if staleness_ms else None
             view = known or self._ask(staleness_ms, at_least, keys)
-        return self._shown.newest(view) if view.pending else view
+        return self._shown.newest(view, asked) if view.pending else view
 
     def _ask(
         self, staleness_ms: float, at_least: int, keys: Sequence[bytes] = (), beside: Callable[[], None] | None = None
@@ -344,9 +345,10 @@ class Ledger:
             except SnapshotTooOldError:
                 is_gone = True  # its root was replaced long ago; what is read below finds the new one
 
+        asked = 0 if staleness_ms else self._runtime.decisions.count
         view = self._ask(staleness_ms, at_least, beside=look_up)
         if view.pending:
-            view = self._shown.newest(view)
+            view = self._shown.newest(view, asked)
         is_other = view.base is not known.base or view.is_ahead or view.pending
         if is_gone or is_other or view.overlay.attached(view.number):
             return self._get(key, view=view)

@@ -7,6 +7,7 @@ import pytest
 from tests.engine.rig import HookStore, doc, ident
 from tests.engine.transact.bank import FIRST, NAMES, Bank, balance, balances
 from wormdb.engine.commit.operations import ReadVersion, Save
+from wormdb.engine.log.paths import transaction_key
 from wormdb.engine.state.view import id_key
 from wormdb.engine.transact.records import commit_id_of
 from wormdb.errors import ConflictError
@@ -157,3 +158,21 @@ def test_threads_of_the_coordinating_process_ask_for_the_record_only_when_it_may
     process.commit(*parts)
     # The first two are around the second prepare, the others around the record.
     assert seen == [("before", FIRST, 0), ("after", FIRST, 0), ("before", FIRST, 1), ("after", FIRST - 1, 1)]
+
+
+def test_what_was_written_before_it_committed_is_shown_with_it() -> None:
+    bank = Bank().open()
+    transaction = bank.process().abandon(3)
+    hooked = HookStore(bank.store)
+    reader = bank.process(hooked)
+    assert balance(reader.view(EAST)) == FIRST
+
+    def overtake(verb: str, key: str) -> None:
+        if key == transaction_key(transaction):
+            hooked.before = None
+            bank.process().put(EAST, "y", 1)
+            assert bank.process().runtime.records.decide(transaction, NAMES, committed=True, deadline=0.0)
+
+    hooked.before = overtake
+    view = reader.view(EAST)
+    assert (balance(view), balance(view, "y")) == (FIRST - 3, 1)

@@ -161,7 +161,10 @@ class Decisions:
 
     def __init__(self) -> None:
         """None is known."""
+        self.count = 0
+        """How many were learned so far."""
         self._known: dict[str, bool] = {}
+        self._learned: dict[str, int] = {}
         self._met: dict[str, float] = {}
         self.own: set[str] = set()
         """Those that this process is about to decide: what only waits for them is told by `learn`."""
@@ -176,11 +179,18 @@ class Decisions:
     def learn(self, transaction: str, *, committed: bool) -> None:
         """Know what became of it."""
         with self._lock:
+            if transaction not in self._known:
+                self._learned[transaction] = self.count
+                self.count += 1
             self._known[transaction] = committed
             self._met.pop(transaction, None)
             if len(self._known) > DECISIONS_MAX:
                 for old in list(self._known)[: DECISIONS_MAX // 2]:
-                    del self._known[old]
+                    del self._known[old], self._learned[old]
+
+    def known_before(self, transaction: str, count: int) -> bool:
+        """Whether a decision was among the first `count` that were learned."""
+        return self._learned.get(transaction, self.count) < count
 
     def met(self, transaction: str, now: float) -> float:
         """When this process first met a transaction that was not decided, on its monotonic clock: `now` if new."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ShownStates"]
 
+SETTLED_MAX: Final = 4_096
 PREPARE_WAIT_SECONDS: Final = 0.2
 """How long a transaction waits for an older one that is in its way."""
 
@@ -30,6 +31,8 @@ class ShownStates:
     head: Head
     readers: GroupRead
     arbiter: Arbiter
+    _settled: dict[str, int] = field(default_factory=dict, init=False)
+    """By transaction the lowest number that was the end of the log when it was known to have committed."""
     _last: tuple[View, View] | None = field(default=None, init=False)
     """The last state without and with what lies on top: queries keep what they found out about it."""
 
@@ -42,21 +45,40 @@ class ShownStates:
         """Whether it is known of all pending transactions of a state what became of them. No requests."""
         return all(self.decisions(one.id) is not None for one in view.pending)
 
-    def newest(self, view: View) -> View:
-        """A state as it is shown, which was just read. 1 GET for each transaction not known to be decided.
+    def newest(self, view: View, asked: int) -> View:
+        """A state as it is shown, which was read when `asked` decisions were known. 1 GET for each other one.
 
         Their records are read after the state: a reader that saw one of them elsewhere before sees it here too. So what
-        was found undecided is asked for again each time.
+        was found undecided is asked for again each time. A transaction that turns out to have committed may have done
+        so after other writers went on from the state: then that is read once more, 1 GET, and the records of what is
+        new in it.
         """
-        while not self.is_decided(view):
-            answered = self.arbiter.look(view.pending)
-            with self.head.lock:
-                time, pending = self.head.time, {one.id for one in self.head.view().pending}
-            is_open = all(one.id in pending for one in view.pending if self.decisions(one.id) is None)
-            if answered is None or (is_open and is_recent(time, answered)):
-                break
-            view = self.readers.view()  # so late that what was pending may be finished, and its record be gone
-        return self.known(view)
+        while True:
+            if not self.is_decided(view) and not self._is_looked_up(view):
+                asked, view = self.decisions.count, self.readers.view()
+            elif self._is_settled(view, asked):
+                return self.known(view)
+            else:
+                asked, view = self.decisions.count, self.readers.view()
+
+    def _is_looked_up(self, view: View) -> bool:
+        """Read the records of what is pending; whether that was soon enough. 1 GET for each not known to be decided."""
+        answered = self.arbiter.look(view.pending)
+        with self.head.lock:
+            time, pending = self.head.time, {one.id for one in self.head.view().pending}
+        is_open = all(one.id in pending for one in view.pending if self.decisions(one.id) is None)
+        # Later what was pending may be finished, and its record be gone.
+        return answered is None or (is_open and is_recent(time, answered))
+
+    def _is_settled(self, view: View, asked: int) -> bool:
+        """Whether all that a state shows had committed at a moment when it was the newest."""
+        committed = [one.id for one in view.pending if self.decisions(one.id)]
+        for one in committed:
+            if self.decisions.known_before(one, asked):
+                self._settled[one] = min(view.number, self._settled.get(one, view.number))
+        if len(self._settled) > SETTLED_MAX:
+            self._settled = {one: self._settled[one] for one in committed if one in self._settled}
+        return all(one in self._settled and self._settled[one] <= view.number for one in committed)
 
     def known(self, view: View) -> View:
         """A state with what is known to have committed. No requests."""
