@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from wormdb.api.query import Query
     from wormdb.api.results import Results
     from wormdb.api.schema import ModelPlan, SchemaPlan
+    from wormdb.api.snapshot import DatabaseSnapshot, SnapshotCollection
     from wormdb.api.status import CollectionStatus, IndexDescription, IndexSummary, ManifestStatus
+    from wormdb.api.transaction import CollectionCommit, Transaction, TransactionCollection, TransactionCommit
     from wormdb.api.trash import TrashedDocument
     from wormdb.api.update import DeleteResult, UpdateResult
     from wormdb.engine.history.snapshots import Snapshot
@@ -80,11 +82,13 @@ __all__ = [
     "Change",
     "ClosedError",
     "Collection",
+    "CollectionCommit",
     "CollectionStatus",
     "ConflictError",
     "CorruptionError",
     "Cursor",
     "Database",
+    "DatabaseSnapshot",
     "DeleteResult",
     "Document",
     "DropResult",
@@ -120,10 +124,14 @@ __all__ = [
     "SchemaPlan",
     "Settings",
     "Snapshot",
+    "SnapshotCollection",
     "SnapshotTooOldError",
     "StoredBlob",
     "TableStatus",
     "Tally",
+    "Transaction",
+    "TransactionCollection",
+    "TransactionCommit",
     "TransactionConflictError",
     "TransactionTooLargeError",
     "TransactionTooOldError",
@@ -155,11 +163,13 @@ _LATER = {
     "Change": "wormdb.api.feed",
     "ClosedError": "wormdb.errors",
     "Collection": "wormdb.api.collection",
+    "CollectionCommit": "wormdb.api.transaction",
     "CollectionStatus": "wormdb.api.status",
     "ConflictError": "wormdb.errors",
     "CorruptionError": "wormdb.errors",
     "Cursor": "wormdb.api.cursor",
     "Database": "wormdb.api.database",
+    "DatabaseSnapshot": "wormdb.api.snapshot",
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
     "DropResult": "wormdb.maintenance.removal",
@@ -195,10 +205,14 @@ _LATER = {
     "SchemaPlan": "wormdb.api.schema",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.engine.history.snapshots",
+    "SnapshotCollection": "wormdb.api.snapshot",
     "SnapshotTooOldError": "wormdb.errors",
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
     "Tally": "wormdb.maintenance.gc.report",
+    "Transaction": "wormdb.api.transaction",
+    "TransactionCollection": "wormdb.api.transaction",
+    "TransactionCommit": "wormdb.api.transaction",
     "TransactionConflictError": "wormdb.errors",
     "TransactionTooLargeError": "wormdb.errors",
     "TransactionTooOldError": "wormdb.errors",

@@ -224,7 +224,7 @@ class Removals(runs._Run):
 def play_removals(seed: int, focus: str | None = None) -> Removals:
     """Run one seed. Raises Violation, and what the engine raises where nothing is expected."""
     played = Removals(seed, focus)
-    with runs._no_collection(), mock.patch.object(runs, "WATCHERS", ()):
+    with runs.no_collection(), mock.patch.object(runs, "WATCHERS", ()):
         played.play()
     return played
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, overload
@@ -35,11 +36,14 @@ if TYPE_CHECKING:
     from wormdb.api.batch import Batch
     from wormdb.api.calls import CallKind
     from wormdb.api.document import Document
+    from wormdb.engine.commit.reads import ReadSet
     from wormdb.engine.state.view import View
+    from wormdb.engine.transact.coordinator import Coordinator
     from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
+    from wormdb.storage.pool import Pool
     from wormdb.system.clock import Clock
     from wormdb.system.deadline import within
 
@@ -47,10 +51,15 @@ __all__ = [
     "CollectionCommit",
     "CollectionOpener",
     "Isolation",
+    "SessionHome",
     "Transaction",
     "TransactionCollection",
     "TransactionCommit",
+    "as_conflict",
+    "note_conflict",
 ]
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -71,6 +80,8 @@ class CollectionOpener:
     """Of a model or a class."""
     of_handle: Callable[[Collection[Any]], Access[Any]]
     """Of a handle; raises InvalidRequestError if it is of another database."""
+    pool: Pool
+    """Asks several collections side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +106,31 @@ class TransactionCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class _TransactionHome:
-    """A database as collections of a transaction see it: refs lead to collections of the same transaction."""
+class SessionHome:
+    """A database as collections of a transaction or a snapshot see it: refs lead to collections of the same one."""
 
     home: Home
     enter: Callable[[Access[Any]], Access[Any]]
 
     @property
     def files(self) -> FilesKeeper:
+        """As `Home`."""
         return self.home.files
 
     def publish(self) -> None:
+        """As `Home`."""
         self.home.publish()
 
     def usage(self) -> Usage:
+        """As `Home`."""
         return self.home.usage()
 
     def access_of(self, model: str) -> Access[Any]:
+        """The collection of a model, in the same transaction or snapshot."""
         return self.enter(self.home.access_of(model))
 
     def collect(self, folder: str, *, dry_run: bool) -> GcResult:
+        """As `Home`."""
         return self.home.collect(folder, dry_run=dry_run)
 
 
@@ -122,7 +138,8 @@ class TransactionCollection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
     """One collection in a transaction. Its calls are those of `Collection`; they see what the transaction wrote.
 
     Nothing is written before the transaction commits, but for the bodies of blobs, which no document refers to until
-    then. What a call refuses is refused at once, and the transaction goes on without it. `as_of` reads the past as
+    then; so the `number` of a result means nothing. What a call refuses is refused at once, and the transaction goes on
+    without it. `as_of` reads the past as
     everywhere. What changes a definition, and cursors, are not part of transactions: InvalidRequestError.
     """
 
@@ -218,15 +235,15 @@ class Transaction:
     def __init__(  # noqa: PLR0913 - everything comes in by argument
         self,
         opener: CollectionOpener,
+        coordinator: Callable[[], Coordinator],
         *,
         settings: Settings,
         clock: Clock,
         author: Author,
         isolation: Isolation = "serializable",
         seconds: float | None = None,
-        ended: Callable[[Transaction], None] = lambda _: None,
     ) -> None:
-        """Made by `Database.transaction`; `ended` is told when it can no longer be used. No requests."""
+        """Made by `Database.transaction`. No requests."""
         if isolation not in _ISOLATIONS:
             raise InvalidRequestError(
                 f"isolation={isolation!r}", reason="there is no such level", fix='give "serializable" or "snapshot"'
@@ -237,7 +254,7 @@ class Transaction:
         self.result: TransactionCommit | None = None
         """What was committed; None before."""
         self._opener = opener
-        self._ended = ended
+        self._coordinator = coordinator
         self._settings = settings
         self._clock = clock
         self._author = author
@@ -283,7 +300,7 @@ class Transaction:
         entered = replace(
             access,
             writer=access.writer.at(access.clock, access.chance, session.origin),
-            home=_TransactionHome(access.home, self._enter),
+            home=SessionHome(access.home, self._enter),
             author=self._author,
             session=session,
         )
@@ -296,14 +313,17 @@ class Transaction:
 
     def check(self) -> None:
         """Raise ClosedError after the end, TransactionTooOldError, InvalidRequestError in another thread."""
+        self._check_usable()
+        if self.is_over:
+            raise TransactionTooOldError("transaction", reason=f"it is open for more than {self._seconds:g} seconds")
+
+    def _check_usable(self) -> None:
         if self.state != "open":
             raise ClosedError("transaction", reason=f"it is {self.state}", fix="begin another one")
         if threading.get_ident() != self._thread:
             raise InvalidRequestError(
                 "transaction", reason="another thread began it", fix="use it in the thread that began it"
             )
-        if self.is_over:
-            raise TransactionTooOldError("transaction", reason=f"it is open for more than {self._seconds:g} seconds")
 
     @property
     def is_over(self) -> bool:
@@ -313,8 +333,13 @@ class Transaction:
     def open(self, session: CollectionSession) -> View:
         """The state of a collection at its first access, of one moment with the others. As `collect_moment`."""
         others = [each for each in self._sessions.values() if each.draft is not None]
-        with self._accesses[session.ledger.collection].limited("read"):
-            return collect_moment(session, others)
+        try:
+            with self._accesses[session.ledger.collection].limited("read"):
+                return collect_moment(session, others, self._opener.pool)
+        except WormError:
+            if others:
+                self.state = "aborted"  # some of them may have moved on without the rest
+            raise
 
     def room(self) -> int:
         """How many bytes may still be written."""
@@ -331,29 +356,26 @@ class Transaction:
         TransactionConflictError, TransactionTooOldError, UnavailableError with nothing written, and
         OutcomeUnknownError whose `commit_id` is for `Database.resolve`.
         """
-        if self.state != "open":
-            self.check()
+        self._check_usable()
         try:
             self.check()
             result = self._commit(timeout)
         except OutcomeUnknownError:
-            self._end("unknown")
+            self.state = "unknown"
+            raise
+        except Exception:
+            self.state = "aborted"
             raise
         except BaseException:
-            self._end("aborted")
+            self.state = "unknown"  # it was interrupted at any request
             raise
-        self.result = result
-        self._end("committed")
+        self.state, self.result = "committed", result
         return result
-
-    def _end(self, state: TransactionState) -> None:
-        self.state = state
-        self._ended(self)
 
     def rollback(self) -> None:
         """Forget everything; nothing was written. No requests; nothing happens after the end."""
         if self.state == "open":
-            self._end("aborted")
+            self.state = "aborted"
 
     def _commit(self, timeout: float | None) -> TransactionCommit:
         is_serializable = self.isolation == "serializable"
@@ -365,41 +387,75 @@ class Transaction:
             for folder, each in sorted(self._sessions.items())
             if is_serializable and each.draft is not None and each.is_reading and folder not in writing
         }
-        ((folder, session), *more) = writing.items()
-        if more or reading:
-            raise NotImplementedError
-        access = self._accesses[folder]
-        with access.limited("commit", timeout):
-            return self._attempt(session, access)
+        access = self._accesses[next(iter(writing))]
+        with access.limited("commit", timeout) as deadline:
+            seconds = access.settings.commit_seconds if deadline is None else deadline.left
+            try:
+                if len(writing) == 1 and not reading:
+                    return self._commit_one(*writing.popitem(), seconds)
+                return self._commit_several(writing, reading, seconds)
+            except (TransactionConflictError, OutcomeUnknownError):
+                raise
+            except (ConflictError, AlreadyExistsError) as error:
+                # What was free and unchanged in the transaction's state is not any more.
+                raise as_conflict(error, access.ledger.collection.rstrip("/")) from error
 
-    def _attempt(self, session: CollectionSession, access: Access[Any]) -> TransactionCommit:
+    def _commit_one(self, folder: str, session: CollectionSession, seconds: float) -> TransactionCommit:
+        """One collection needs no more than its log: a batch is all or nothing."""
+        access = self._accesses[folder]
         pending = self._pending(session, access)
         if pending.events:
             access.home.publish()
-        try:
-            done = access.ledger.commit(pending, seconds=access.settings.commit_seconds)
-        except (TransactionConflictError, OutcomeUnknownError):
-            raise
-        except (ConflictError, AlreadyExistsError) as error:
-            # What was free and unchanged in the transaction's state is not any more.
-            raise as_conflict(error, session.name) from error
+        reads = self._reads(session)
+        guard = Guards.of(pending.guard, ReadGuard(session.folder, reads))
+        done = access.ledger.commit(replace(pending, guard=guard, reads=reads), seconds=seconds)
         session.landed = int(done.number)
-        folder = access.ledger.collection
         return TransactionCommit(done.id, {folder: CollectionCommit(len(done.changes), int(done.number))})
 
+    def _commit_several(
+        self, writing: dict[str, CollectionSession], reading: dict[str, CollectionSession], seconds: float
+    ) -> TransactionCommit:
+        from wormdb.engine.transact.coordinator import Participant  # transactions of one collection do without
+
+        participants = [Participant(each.ledger, None, each.reads()) for each in reading.values()]
+        for folder, session in writing.items():
+            pending = self._defined(self._pending(session, self._accesses[folder]), self._accesses[folder])
+            participants.append(Participant(session.ledger, pending, self._reads(session)))
+        done = self._coordinator().commit(participants, seconds=seconds)
+        written = {folder: CollectionCommit(len(done.changes[folder]), None) for folder in writing}
+        return TransactionCommit(done.commit_id, written)
+
+    def _defined(self, pending: Pending, access: Access[Any]) -> Pending:
+        """A batch without the definition that it brings: that goes before, by an entry of its own. 1 PUT."""
+        if not pending.events:
+            return pending
+        access.home.publish()
+        first = Pending(
+            id=access.ledger.batch_id(),
+            events=pending.events,
+            actor=pending.actor,
+            meta=pending.meta,
+            guard=access.writer.guard((), pending.events),
+            body=pending.body,
+        )
+        access.ledger.commit(first, seconds=access.settings.commit_seconds)
+        return replace(pending, events=(), guard=access.writer.guard(pending.operations, ()))
+
+    def _reads(self, session: CollectionSession) -> ReadSet:
+        return session.reads(is_serializable=self.isolation == "serializable")
+
     def _pending(self, session: CollectionSession, access: Access[Any]) -> Pending:
-        """Everything that is to be written to one collection, as one batch that validates what was read."""
+        """Everything that is to be written to one collection, as one batch."""
         draft = session.draft
         assert draft is not None, "it is writing"
         operations = draft.operations()
-        reads = session.reads(is_serializable=self.isolation == "serializable")
         return Pending(
             id=access.ledger.batch_id(),
             operations=operations,
             events=draft.events,
             actor=self._author.actor,
             meta=self._author.meta,
-            guard=Guards.of(access.writer.guard(operations, draft.events), ReadGuard(session.name, reads)),
+            guard=access.writer.guard(operations, draft.events),
             body=draft.view.definition.body or access.writer.definition,
         )
 
@@ -414,6 +470,11 @@ class Transaction:
             self.rollback()
         elif self.state == "open":
             self.commit()
+
+
+def note_conflict(error: ConflictError, losses: int) -> None:
+    """Say in the log that a transaction is repeated."""
+    log.debug("transaction refused %d times: %s", losses, error)
 
 
 def as_conflict(error: WormError, collection: str) -> TransactionConflictError:

@@ -1,7 +1,6 @@
 """One collection as one process has it: views of it, commits to it, its change feed.
 
-Everything a ledger needs comes in by argument, so that a simulation runs several of them, with
-their own clocks and stores, in one process.
+Everything a ledger needs comes in by argument, clocks and stores too, so that a simulation runs several in one process.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.history.read import History
     from wormdb.engine.index.read import IndexReader
-    from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.engine.transact.arbiter import Arbiter
     from wormdb.engine.transact.coordinator import Coordinator
@@ -106,8 +105,8 @@ class Runtime:
     """Brings readable files to a root that has applied the log through a number; without it none are written."""
     trim_floor: Callable[[str], LogNumber | None] = lambda _: None
     """The lowest number of a collection's log that all readers beside the root have applied; None if there are none."""
-    remove_files: Callable[[str, Definition, Callable[[], None]], int] = lambda _collection, _definition, _check: 0
-    """Deletes the readable files that a collection of a definition kept, after a check each time; how many."""
+    remove_files: Callable[..., int] = lambda *_: 0
+    """Deletes the readable files of a collection, by its folder, definition, and a check before each step; how many."""
     is_distant: bool = False
     """Whether an answer of the store takes so long that two are better asked for at once."""
     decisions: Decisions = field(default_factory=Decisions)
@@ -209,6 +208,7 @@ class Ledger:
             publish=None if after is None else partial(after, self),
             background=runtime.background,
             services=runtime.services,
+            unblock=self.finish_transactions,
         )
         self._blobs: Blobs | None = None
         self._is_tried = False
@@ -301,10 +301,9 @@ class Ledger:
         """The highest log number that this process has read or written. No requests."""
         return self._head.seen
 
-    @property
-    def sequence(self) -> int:
-        """The greatest id made of digits, deleted or not, that this process has read or written. No requests."""
-        return self._head.sequence()
+    def follow(self, view: View) -> tuple[LogFollower, int]:
+        """What the log says after a state, kept while it is held; and the greatest known id of digits. No requests."""
+        return self._head.follow(view.number), self._head.sequence()
 
     def trusted(self) -> View | None:
         """The state that this process knows, if it is likely to be the newest; None if it had better ask. No requests.
@@ -461,10 +460,11 @@ class Ledger:
         """Finish the pending transactions that are decided, and abort the abandoned; how many are left.
 
         With `before` those with lower ids are taken for abandoned, and only they count. As `Arbiter.judge` for those
-        that this process knows of, and 1 PUT if some can be finished.
+        that this process knows of, and 1 PUT if some can be finished, however long the tail is.
         """
+        self._before_write()
         if self._runtime.arbiter.judge(self._head.view().pending, before=before):
-            self.commit(Pending(self.batch_id()))
+            self._group.submit(Pending(self.batch_id()), self._runtime.clock.monotonic() + COMMIT_SECONDS)
         return sum(not before or one.id < before for one in self._head.view().pending)
 
     def _before_write(self) -> None:
@@ -583,7 +583,7 @@ class Ledger:
         """
         if any(self._runtime.decisions(one.id) is not None for one in self._head.view().pending):
             with suppress(WormError):  # others finish them
-                self.commit(Pending(self.batch_id()))
+                self.finish_transactions()
         self._keeper.finish()
 
     def forward(self) -> LogNumber:

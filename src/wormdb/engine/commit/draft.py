@@ -33,12 +33,16 @@ class _StateHead:
     state: View
     trees: IndexShelf
     numbered: int
+    owners: dict[Index, UniqueOwners]
+    """Of unique values at the state, as far as they were asked for."""
 
     def view(self) -> View:
         return self.state
 
     def unique(self, index: Index) -> UniqueOwners:
-        return UniqueOwners.of(index, self.state, self.trees)
+        if index not in self.owners:
+            self.owners[index] = UniqueOwners.of(index, self.state, self.trees)
+        return self.owners[index]
 
     def sequence(self) -> int:
         return self.numbered
@@ -65,6 +69,7 @@ class Draft:
         self.last: dict[bytes, LoggedChange] = {}
         """By id as JSON the last change of each changed document."""
         self._seqs: set[tuple[bytes, int]] = set()
+        self._owners: dict[Index, UniqueOwners] = {}
         self._below: dict[bytes, ReadVersion | None] = {}
         """By key what the first change of a document follows."""
         self._fresh: set[bytes] = set()
@@ -76,7 +81,7 @@ class Draft:
         Costs as checking a commit does: what has to be looked up. Raises what a commit is refused for, and
         TransactionTooLargeError if the changes need more than `room` bytes; then nothing of the batch is kept.
         """
-        group = Group(_StateHead(self.view, self._trees, self._sequence), self._collection)
+        group = Group(_StateHead(self.view, self._trees, self._sequence, self._owners), self._collection)
         changes = group.add(pending)
         size = sum(200 + len(change.before or b"") + len(change.after or b"") for change in changes)
         if room is not None and size > room:
@@ -86,6 +91,8 @@ class Draft:
         fresh = {each.id for each in pending.operations if isinstance(each, Insert) and each.fresh}
         below = self._found([change.id for change in changes], fresh)
         view = self.view.on_top(changes, pending.actor, is_owned=True)
+        for owners in self._owners.values():
+            owners.take(changes)
         if pending.events:
             view = replace(view, definition=group.definition)
         self.events += pending.events
@@ -110,6 +117,7 @@ class Draft:
     def move(self, seen: View) -> None:
         """Lie on top of a newer state, in which no changed document is another than in the one before. No requests."""
         view = seen.on_top(self._changes, is_owned=True)
+        self._owners = {}
         self.view = replace(view, definition=self.view.definition) if self.events else view
         self.seen = seen
 

@@ -362,15 +362,16 @@ class TopOverlay(Overlay):
     def changes(self, after: int, number: LogNumber) -> list[DocumentChange]:
         """Every change by entries after one number up to another, then those on top."""
         found = self._below.changes(after, min(number, self._at))
-        return found if number < self._at else [*found, *self.on_top()]
+        if number < self._at:
+            return found
+        own = self._top.changes[: self._limit]
+        rev, actor = self._at + 1, self._actor
+        return [*found, *(DocumentChange(id_key(one.id), one.seq, one.before, one.after, rev, actor) for one in own)]
 
-    def on_top(self) -> list[DocumentChange]:
+    def on_top(self) -> list[LoggedChange]:
         """The changes that no entry has yet, in order; those further below first."""
         below = self._below.on_top() if isinstance(self._below, TopOverlay) else []
-        return below + [
-            DocumentChange(id_key(one.id), one.seq, one.before, one.after, self._at + 1, self._actor)
-            for one in self._top.changes[: self._limit]
-        ]
+        return below + self._top.changes[: self._limit]
 
     def attached(self, number: LogNumber) -> list[AttachedBlocks]:
         """What was attached below up to `number`, newest first."""
@@ -554,7 +555,7 @@ class View:
         return replace(self, overlay=overlay, count=self.count + added)
 
     @property
-    def top(self) -> list[DocumentChange]:
+    def top(self) -> list[LoggedChange]:
         """The changes that lie on top, in order; none of most states. No requests."""
         return self.overlay.on_top() if isinstance(self.overlay, TopOverlay) else []
 

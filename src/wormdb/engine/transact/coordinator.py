@@ -120,25 +120,19 @@ class Coordinator:
         deadline, and OutcomeUnknownError if that cannot be told: its commit id begins with `tx-`.
         """
         ordered = sorted(participants, key=lambda each: each.ledger.collection)
+        assert len({each.ledger.collection for each in ordered}) == len(ordered) > 0, "each collection once"
         if len(ordered) == 1:
             return self._commit_alone(ordered[0], seconds)
         times = [time for each in ordered if (time := each.ledger.time) is not None]
         transaction = new_transaction_id(min(times, default=self.clock.now_ms()), self.chance)
         prepare = Prepare(transaction, tuple(each.ledger.collection for each in ordered))
-        with within(Deadline(self.clock, seconds, "commit_seconds", "steps", is_patient=True)) as deadline:
-            assert deadline is not None
-            outcomes = list(self.pool.map(lambda each: self._prepare(each, prepare, seconds), ordered))
-            results = [each for each in outcomes if not isinstance(each, WormError)]
-            errors = [each for each in outcomes if isinstance(each, WormError)]
-            if errors:
-                is_prepared = results or any(isinstance(each, OutcomeUnknownError) for each in errors)
-                self._give_up(prepare, errors, is_prepared=bool(is_prepared))
-            if not all(is_timely(transaction, each.time) for each in results):
-                late = UnavailableError(f"transaction {transaction}", reason="its collections answered too late")
-                self._give_up(prepare, [late], is_prepared=True)
-            until = self.clock.monotonic() + deadline.left
-            committed = self.records.decide(transaction, prepare.participants, committed=True, deadline=until)
-        self.decisions.learn(transaction, committed=committed)
+        self.decisions.unsent.add(transaction)
+        self.decisions.own.add(transaction)
+        try:
+            results, committed = self._decide(ordered, prepare, seconds)
+        finally:
+            self.decisions.unsent.discard(transaction)
+            self.decisions.own.discard(transaction)
         if not committed:
             raise TransactionConflictError(
                 f"transaction {transaction}", reason="another writer aborted it, because it took too long"
@@ -150,11 +144,42 @@ class Coordinator:
             commit_id_of(transaction),
         )
 
+    def _decide(
+        self, participants: Sequence[Participant], prepare: Prepare, seconds: float
+    ) -> tuple[list[CommitResult], bool]:
+        """Have all participants prepared, and create the record; what became of them, and whether it committed."""
+        with within(Deadline(self.clock, seconds, "commit_seconds", "steps", is_patient=True)) as deadline:
+            assert deadline is not None
+            outcomes = self._prepare_all(participants, prepare, seconds)
+            results = [each for each in outcomes if not isinstance(each, WormError)]
+            errors = [each for each in outcomes if isinstance(each, WormError)]
+            if errors:
+                is_prepared = results or any(isinstance(each, OutcomeUnknownError) for each in errors)
+                self._give_up(prepare, errors, is_prepared=bool(is_prepared))
+            if not all(is_timely(prepare.tx, each.time) for each in results):
+                late = UnavailableError(f"transaction {prepare.tx}", reason="its collections answered too late")
+                self._give_up(prepare, [late], is_prepared=True)
+            until = self.clock.monotonic() + deadline.left
+            self.decisions.unsent.discard(prepare.tx)  # from now on other processes may know more
+            committed = self.records.decide(prepare.tx, prepare.participants, committed=True, deadline=until)
+        self.decisions.learn(prepare.tx, committed=committed)
+        return results, committed
+
     def _commit_alone(self, one: Participant, seconds: float) -> TransactionResult:
         """One collection needs no record: a batch is all or nothing."""
         result = one.ledger.commit(one.guarded(), seconds=seconds)
         folder = one.ledger.collection
         return TransactionResult("", {folder: result.number}, {folder: result.changes}, result.id)
+
+    def _prepare_all(
+        self, participants: Sequence[Participant], prepare: Prepare, seconds: float
+    ) -> list[CommitResult | WormError]:
+        """What became of each participant; an error if that is not told in time, of all of them together."""
+        try:
+            return list(self.pool.map(lambda each: self._prepare(each, prepare, seconds), participants))
+        except UnavailableError as error:
+            # Threads may still be at it: what they prepare is of a transaction that is aborted.
+            return [OutcomeUnknownError(error.what, reason=error.reason, key=error.key)]
 
     def _prepare(self, one: Participant, prepare: Prepare, seconds: float) -> CommitResult | WormError:
         """Have a participant prepared; what it brings of a definition is committed before, whatever comes of it."""
@@ -172,8 +197,8 @@ class Coordinator:
         if is_prepared:
             until = self.clock.monotonic() + ABORT_SECONDS
             try:
-                self.records.decide(prepare.tx, prepare.participants, committed=False, deadline=until)
-                self.decisions.learn(prepare.tx, committed=False)
+                committed = self.records.decide(prepare.tx, prepare.participants, committed=False, deadline=until)
+                self.decisions.learn(prepare.tx, committed=committed)
             except WormError as error:
                 # It will not commit: only this process could say so. Those in its way abort it.
                 log.info("transaction %s is left to others to abort: %s", prepare.tx, error)
