@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.maintenance.removal_rig import PATHS, SETTINGS, closing_entries, docu
 from wormdb.errors import NotFoundError, OutcomeUnknownError, RemovedError
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SeededChance
-from wormdb.testing.fault_store import Fault, SimulatedCrash
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.sweep import SweepCase, sweep
 
 if TYPE_CHECKING:
@@ -221,3 +222,30 @@ def test_a_write_that_slept_is_not_acknowledged_into_a_slot_of_the_old_log() -> 
             if store.requests < number:
                 break
     assert unknown > 0
+
+
+def transfer(database: Database) -> None:
+    with database.transaction() as session:
+        session["things"].insert({"id": "in", "n": 1})
+        session["others"].insert({"id": "in", "n": 1})
+
+
+def test_a_transaction_that_broke_off_anywhere_does_not_keep_a_collection_from_being_dropped() -> None:
+    number = 0
+    while True:
+        number += 1
+        world = make()
+        database_on(world, seed=20, **SETTINGS)["others"].insert({"id": "first", "n": 0})
+        store = FaultStore(world, {number: Fault.CRASH_AFTER})
+        with suppress(SimulatedCrash):
+            transfer(database_on(store, seed=21, **SETTINGS))
+        world.manual.advance(120)
+        other = database_on(world, seed=22, **SETTINGS)
+        assert other.drop("things") is not None
+        assert documents(world) == {}
+        other["others"].save({"id": "first", "n": 2})
+        assert documents(world, "others") in ({"first": 2}, {"first": 2, "in": 1})
+        assert [found.findings for found in other.verify(["things", "others"])] == [(), ()]
+        if store.requests < number:
+            assert number > 5
+            return
