@@ -6,6 +6,7 @@ from unittest import mock
 
 import pytest
 
+from tests.simulation.plan import FOCUSES
 from tests.simulation.removals import play_removals
 from tests.simulation.replay import Violation
 from wormdb.engine.state import trim
@@ -19,6 +20,12 @@ SEEDS = range(8)
 def test_no_acknowledged_write_is_lost_and_every_read_is_a_state_of_the_log(seed: int) -> None:
     played = play_removals(seed)
     assert played.acknowledged
+
+
+@pytest.mark.parametrize("focus", FOCUSES)
+def test_the_same_holds_for_runs_that_are_aimed_at_something(focus: str) -> None:
+    for seed in SEEDS:
+        assert play_removals(seed, focus).acknowledged
 
 
 def test_some_of_these_runs_drop_the_collection_more_than_once() -> None:
