@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pymongo import DeleteOne, InsertOne
 
 import wormdb
 from tests.tarpit import Mood, Tarpit
@@ -64,6 +65,7 @@ READS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "query distinct": lambda _, c: c.query().distinct("n"),
     "explain": lambda _, c: c.explain({"n": 1}, analyze=True),
     "count": lambda _, c: c.count(),
+    "count_documents": lambda _, c: c.count_documents({"n": 1}),
     "count filter": lambda _, c: c.count({"n": 1}),
     "distinct": lambda _, c: c.distinct("n"),
     "aggregate": lambda _, c: c.aggregate(sum="n"),
@@ -93,6 +95,8 @@ READS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
 WRITES: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "insert": lambda _, c: c.insert({"id": "new", "n": 5}),
     "insert timeout": lambda _, c: c.insert({"id": "new", "n": 5}, timeout=DEADLINE_SECONDS),
+    "insert_one": lambda _, c: c.insert_one({"id": "new"}),
+    "bulk_write": lambda _, c: c.bulk_write([InsertOne({"id": "new"}), DeleteOne({"id": "a"})]),
     "insert_many": lambda _, c: c.insert_many([{"id": "new"}, {"id": "newer"}]),
     "save": lambda _, c: c.save({"id": "new"}),
     "batch": lambda _, c: c.batch().insert({"id": "new"}).delete("a").flush(),
@@ -138,11 +142,11 @@ COLLECTION_OTHERS = {
     *("token", "with_options"),
     *("to_pandas", "to_polars", "drop_index", "describe_index", "analyze_index", "build_index"),
     *("snapshot", "list_snapshots", "restore_snapshot", "list_trashed", "restore", "purge", "purge_expired"),
-    *("empty_trash", "functions"),
+    *("empty_trash", "functions", "estimated_document_count"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
 DATABASE_OTHERS = {"as_actor", "url", "store", "model", "adopt", "cost", "gc"}
-FOUND_OTHERS = {"to_list", "first", "next_page", "skipped", "to_pandas", "to_polars"}
+FOUND_OTHERS = {"to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"}
 
 
 @dataclass

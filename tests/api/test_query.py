@@ -84,7 +84,7 @@ def test_the_id_has_two_names(orders: Collection[Document]) -> None:
 def test_selected_rows_are_plain_dicts(orders: Collection[Document]) -> None:
     rows = orders.find_all("total<20", select=["total"])
     assert rows == [{"id": "o00", "total": 0}, {"id": "o01", "total": 10}]
-    assert {type(row) for row in rows} == {dict}
+    assert not any(isinstance(row, Document) for row in rows)
     assert orders.find_one({"tags": "x"}, select={"_id": 0, "tags": {"$slice": 1}, "total": 1}) == {
         "total": 10,
         "tags": ["odd"],

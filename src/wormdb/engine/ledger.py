@@ -15,12 +15,12 @@ from wormdb.engine.blocks.shelf import ColumnCache, Shelf
 from wormdb.engine.commit.commit import CommitResult, Committer
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.offers import Offers
-from wormdb.engine.commit.operations import CommitId, LockedError, Pending
+from wormdb.engine.commit.operations import CommitId, Guard, LockedError, Pending
 from wormdb.engine.commit.readers import GroupRead
 from wormdb.engine.commit.turns import GroupCommit, WriterTurns
 from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Advance, Background, ForwardMode, Keeper, TailLimits
 from wormdb.engine.index.bases import BaseShelf
-from wormdb.engine.index.read import read_index
+from wormdb.engine.index.read import IndexReader, read_index
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.entries import Log
@@ -32,7 +32,7 @@ from wormdb.engine.state.prepared import Decisions
 from wormdb.engine.state.projection import DEFAULT_SIZES, Sizes
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError, WormError
 from wormdb.settings import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
-from wormdb.storage.pool import SerialPool
+from wormdb.storage.pool import Pool, SerialPool
 from wormdb.system.deadline import Deadline, current, within
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.write import BlockWriter
     from wormdb.engine.commit.blobs import Blobs
-    from wormdb.engine.commit.operations import Guard
     from wormdb.engine.commit.pinned import PinnedView
     from wormdb.engine.commit.resolve import Fate
     from wormdb.engine.feed import Feed, FeedParts
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from wormdb.engine.forward.forward import Forwarder
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.history.read import History
-    from wormdb.engine.index.read import IndexReader
     from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.engine.transact.arbiter import Arbiter
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.entry import Entry
     from wormdb.format.event import Event, JobAttached
-    from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.types import LogNumber, StoreTime

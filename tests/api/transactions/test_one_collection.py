@@ -334,7 +334,7 @@ def test_run_gives_up_at_its_deadline_with_the_conflict(url: str) -> None:
 
         with pytest.raises(TransactionConflictError) as caught:
             db.run(work, seconds=3)
-        assert 0 < clock.monotonic() - begun <= 3
+        assert 0 < clock.monotonic() - begun < 4, "within a second after the deadline"
     assert (caught.value.collection, caught.value.key) == ("counters", '"x"')
     assert len(tries) > 5
 
