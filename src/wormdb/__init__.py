@@ -60,11 +60,13 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.report import Finding, Loss, Repair, Verification
     from wormdb.maintenance.gc.report import GcResult, Tally, Victim
     from wormdb.query.execute.explain import Explanation
+    from wormdb.schema.annotations import PLAIN_TEXT
     from wormdb.settings import Settings
     from wormdb.storage.open import open_store
     from wormdb.system.installed import __version__
 
 __all__ = [
+    "PLAIN_TEXT",
     "Adoption",
     "AlreadyExistsError",
     "BlobReader",
@@ -167,6 +169,7 @@ _LATER = {
     "MissingExtraError": "wormdb.errors",
     "ModelPlan": "wormdb.api.schema",
     "NotFoundError": "wormdb.errors",
+    "PLAIN_TEXT": "wormdb.schema.annotations",
     "OutcomeUnknownError": "wormdb.errors",
     "PermissionDeniedError": "wormdb.errors",
     "Problem": "wormdb.errors",
