@@ -50,6 +50,7 @@ PUBLIC = [
     "ModelPlan",
     "NotFoundError",
     "OutcomeUnknownError",
+    "PLAIN_TEXT",
     "PermissionDeniedError",
     "Problem",
     "Query",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.adopt import AdoptOptions
     from wormdb.api.calls import CallKind
+    from wormdb.api.class_versions import ClassChange
     from wormdb.api.collection import Collection
     from wormdb.api.document import ClassCodec, Codec, Document
     from wormdb.api.files import FilesPlacement, ReadableFiles
@@ -171,8 +172,9 @@ class Database:
         """The collection of a model of the schema, or of a class; `outer` gives the outer parts of its path.
 
         A class that has the name of a model of the schema is a typed view of that model; any other class is a
-        model of its own. 1 GET if the published schema has to be read, for a class at its first use.
-        Raises NotFoundError for an unknown model.
+        model of its own, which the database follows when the class changes. 1 GET if the published schema has to be
+        read, for a class at its first use, and then 1 for its definition. Raises NotFoundError for an unknown model,
+        SchemaMismatchError for a class that the documents do not fit.
         """
         from wormdb.api.document import ClassCodec, PlainCodec
         from wormdb.schema.identity import check_outer
@@ -485,8 +487,22 @@ class Database:
         if cls not in self._definitions:
             schema = self.schema
             known = {} if schema is None else schema.models
+            if codec.model.name not in known:
+                with self._limited("work", None):
+                    self.class_change(cls).follow()
             self._definitions[cls] = known.get(codec.model.name, codec.model)
         return self._definitions[cls]
+
+    def class_change(self, cls: type[Any]) -> ClassChange:
+        """What a class changes in the database's definition of it, to be planned and applied. No requests."""
+        from wormdb.api.class_versions import ClassChange
+        from wormdb.api.document import ClassCodec
+        from wormdb.api.schema import Evolution
+
+        codec = ClassCodec(cls)
+        ledger = self._ledger(codec.model.path.collection_prefix({}))
+        evolution = Evolution(codec.model, ledger, self._placement, self._by, self._ledgers.batch_id)
+        return ClassChange(cls, codec, evolution, self.url)
 
     def _collection(
         self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any] | None = None
