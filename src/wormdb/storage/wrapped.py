@@ -75,21 +75,25 @@ class CloudLifetime(Lifetime):
     """Of a store whose client library keeps threads for the whole process.
 
     They are started by the first request and do not follow into a forked child, where a new client would use them
-    all the same: it hangs, and the events that it asks the kernel for reach the parent and can crash it.
+    all the same: it hangs, and the events that it asks the kernel for reach the parent and can crash it. Requests
+    that are signed here do without the library.
     """
 
-    def check(self) -> None:
-        """As above; ClosedError also if a cloud store was used before the fork that made this process."""
+    @property
+    def has_library(self) -> bool:
+        """Whether the client library can be used in this process."""
+        return _runtime_process is None or _runtime_process == self._process
+
+    def check_library(self) -> None:
+        """Before each use of the library: raise ClosedError if it was used before the fork that made this process."""
         global _runtime_process  # noqa: PLW0603 - the library's threads are the process's too
-        super().check()
-        if _runtime_process is None:
-            _runtime_process = self._process
-        elif _runtime_process != self._process:
+        if not self.has_library:
             raise ClosedError(
                 f"store {self._name}",
                 reason="a cloud store was used before the fork, and the client library's threads did not follow",
                 fix=_CLOUD_REMEDY,
             )
+        _runtime_process = self._process
 
 
 class WrappedStore(Store):
