@@ -12,6 +12,7 @@ from wormdb.api.batch import Batch
 from wormdb.api.blob_methods import BlobMethods
 from wormdb.api.calls import commits, reads, works
 from wormdb.api.find import QueryMethods
+from wormdb.api.fork import follow_forks
 from wormdb.api.modify import ModifyMethods
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 
@@ -65,9 +66,14 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
 
     def __init__(self, access: Access[T]) -> None:
         """Made by `Database.model` and `Database[...]`."""
-        self._access = access
-        self._ledger = access.ledger
-        self._writer = access.writer
+        self._take(access)
+        follow_forks(self, is_inner=True)
+
+    def _take(self, access: Access[T]) -> None:
+        self._access, self._ledger, self._writer = access, access.ledger, access.writer
+
+    def _follow_fork(self) -> None:
+        self._take(self._access.home.again(self._access))
 
     @property  # As below: what one family of calls needs is imported by the first of them; others do not wait for it.
     def _trash(self) -> Trashcan[T]:

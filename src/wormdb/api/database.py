@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from wormdb.api.author import Author
 from wormdb.api.calls import limited, reads, works
-from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of
-from wormdb.engine.log.paths import bytes_max
+from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of, opener
+from wormdb.api.fork import follow_forks
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.settings import Settings
-from wormdb.storage.bounds import BoundedStore
-from wormdb.storage.meter import MeteredStore
-from wormdb.storage.open import open_store
-from wormdb.storage.pool import ThreadPool
-from wormdb.storage.store import Store
 from wormdb.system.clock import SystemChance, SystemClock
 
 if TYPE_CHECKING:
@@ -39,14 +34,14 @@ if TYPE_CHECKING:
     from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.files.foreign.collection import ForeignCollection
-    from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.audit.report import Repair, Verification
     from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.schema.difference import SchemaDifference
     from wormdb.schema.model import Model, Schema
-    from wormdb.storage.meter import MeteredRequest, Usage
+    from wormdb.storage.meter import MeteredRequest, MeteredStore, Usage
     from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.deadline import within
 
@@ -78,14 +73,16 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
     loaded = None if schema is None else _read_schema(schema)
-    store = (
-        BoundedStore(url, bytes_max)
-        if isinstance(url, Store)
-        else open_store(str(url), clock=clock, chance=chance, request_seconds=settings.request_seconds, bound=bytes_max)
+    again = opener(url, settings, hook, clock, chance)
+    database = Database(
+        *again.open(),
+        settings=settings,
+        schema=loaded,
+        actor=actor,
+        clock=clock,
+        chance=chance,
+        again=again.open if again.can_repeat else None,
     )
-    metered = MeteredStore(store, hook=hook, clock=clock)
-    pool = ThreadPool(settings.pool_threads)
-    database = Database(metered, pool, settings=settings, schema=loaded, actor=actor, clock=clock, chance=chance)
     if apply:
         try:
             database.apply_schema()
@@ -109,7 +106,7 @@ class _SchemaHolder:
 
 
 class Database:
-    """One bucket or folder. A context manager; thread-safe; not to be used after a fork."""
+    """One bucket or folder. A context manager; thread-safe; opened again in forked children, memories apart."""
 
     def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations
         self,
@@ -121,19 +118,27 @@ class Database:
         actor: str | None,
         clock: Clock,
         chance: Chance,
+        again: Callable[[], tuple[MeteredStore, Pool]] | None = None,
     ) -> None:
-        """Made by `connect`."""
-        self._metered = metered
+        """Made by `connect`. `again` opens the store and the pool once more, for forked children."""
         self._settings = settings
         self._clock = clock
         self._chance = chance
-        self._pool = pool
-        self._ledgers = Ledgers(metered, pool, settings=settings, clock=clock, chance=chance)
-        self._store, self._lifetime = self._ledgers.store, self._ledgers.lifetime
+        self._ledgers = Ledgers(metered, pool, settings=settings, clock=clock, chance=chance, again=again)
+        self._take_ledgers()
         self._declared = _SchemaHolder(schema)
         self._by = Author.of(actor)
         self._definitions: dict[type[Any], Model] = {}
         self._is_owner = True
+        follow_forks(self)
+
+    def _take_ledgers(self) -> None:
+        self._metered, self._pool = self._ledgers.metered, self._ledgers.pool
+        self._store, self._lifetime = self._ledgers.store, self._ledgers.lifetime
+
+    def _follow_fork(self) -> None:
+        self._ledgers.reopen()
+        self._take_ledgers()
 
     def as_actor(self, actor: str, metadata: Mapping[str, Any] | None = None) -> Database:
         """This database, for changes made by `actor`: both are kept with each change. No requests.
@@ -146,6 +151,7 @@ class Database:
         by = Author.of(actor, metadata)
         view = copy.copy(self)
         view._by, view._is_owner = by, False  # noqa: SLF001 - it is one of us
+        follow_forks(view)
         return view
 
     @property
@@ -515,6 +521,7 @@ class Database:
         self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any]
     ) -> Access[T]:
         from wormdb.api.access import Access, Freshness
+        from wormdb.api.home import CollectionHome
         from wormdb.api.write import Writer
 
         writer = Writer(
@@ -530,7 +537,7 @@ class Database:
             self._ledger(prefix),
             writer,
             self._ledgers.plans_of(prefix),
-            home=_Home(self._publish, partial(self._access_of, outer=outer), self._ledgers, self._metered),
+            home=CollectionHome(self._publish, partial(self._access_of, outer=outer), self._ledgers),
             settings=self._settings,
             clock=self._clock,
             chance=self._chance,
@@ -575,23 +582,3 @@ class Database:
     def _publish(self) -> None:
         if self._declared.schema is not None:
             self._published.add(self._declared.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class _Home:
-    """A database as one of its collections sees it."""
-
-    publish: Callable[[], None]
-    access_of: Callable[[str], Access[Any]]
-    ledgers: Ledgers
-    metered: MeteredStore
-
-    @property
-    def files(self) -> FilesKeeper:
-        return self.ledgers.files
-
-    def usage(self) -> Usage:
-        return self.metered.mark()
-
-    def collect(self, folder: str, *, dry_run: bool) -> GcResult:
-        return self.ledgers.gc(folder, dry_run=dry_run)

@@ -9,7 +9,6 @@ out elsewhere (`Field(exclude=True)`); properties, computed fields and private a
 from __future__ import annotations
 
 import re
-import threading
 from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
@@ -46,6 +45,7 @@ from wormdb.schema.keys import TABLES
 from wormdb.schema.load import load_model
 from wormdb.schema.model import SYSTEM_FIELDS
 from wormdb.schema.problems import did_you_mean
+from wormdb.system.deadline import module_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,7 +62,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-_reading = threading.Lock()
+_reading = module_lock()
 
 
 def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: Any) -> Model:

@@ -27,9 +27,14 @@ __all__ = ["CloudLifetime", "Lifetime", "WrappedStore"]
 
 # --- Whether a store may still be used: not after close, and not in a forked child.
 
-_CLOUDS = ("s3://", "gs://", "az://")
 _REMEDY = "open it again in the child, or start processes with the spawn method"
-_CLOUD_REMEDY = "start processes with the spawn method, or use no cloud store before the fork"
+_CLOUD_REMEDY = (
+    "connect in the child (gunicorn: post_fork), start processes with spawn, or use no cloud store before the fork"
+)
+_REMEDIES = {
+    "memory:": "use a folder or a bucket: a memory is one process's own, and start processes with the spawn method",
+    **dict.fromkeys(("s3://", "gs://", "az://"), _CLOUD_REMEDY),
+}
 
 _runtime_process: int | None = None
 """The process in which a cloud client was first used."""
@@ -56,8 +61,13 @@ class Lifetime:
             raise ClosedError(
                 f"store {self._name}",
                 reason="it was opened before a fork, and its threads and connections did not follow",
-                fix=_CLOUD_REMEDY if self._name.startswith(_CLOUDS) else _REMEDY,
+                fix=next((fix for begin, fix in _REMEDIES.items() if self._name.startswith(begin)), _REMEDY),
             )
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether it was open in the process of which this one is a forked child."""
+        return not self._closed and os.getpid() != self._process
 
     @property
     def is_open(self) -> bool:

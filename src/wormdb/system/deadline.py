@@ -13,6 +13,8 @@ After `at` nothing is tried again; what is on its way then is cut off GRACE_SECO
 from __future__ import annotations
 
 import _thread
+import os
+import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -35,6 +37,7 @@ __all__ = [
     "beside",
     "current",
     "end",
+    "module_lock",
     "pause",
     "stepwise",
     "within",
@@ -290,3 +293,14 @@ class TimedLock(_RLock):  # type: ignore[misc]  # of a type that the stubs do no
         except BaseException:
             self.release_to(depth)
             raise
+
+
+# --- Locks of a module, which are held for a moment and never while something is asked.
+
+
+def module_lock() -> threading.Lock:
+    """A lock that is free in a forked child, whichever thread of the parent held it. No requests."""
+    lock = threading.Lock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lock._at_fork_reinit)  # type: ignore[attr-defined] # noqa: SLF001 - as the standard library does it
+    return lock

@@ -75,7 +75,7 @@ KEYS = st.builds(
     st.sampled_from(["us-east-1", "eu-central-1"]),
 )
 PARTS = st.text(
-    st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=("Cc",)), min_size=1, max_size=9
+    st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cc"]), min_size=1, max_size=9
 )
 
 

@@ -27,6 +27,7 @@ from wormdb.query.plan import ALL_IDS
 from wormdb.query.sources.residency import EngineResidency
 from wormdb.query.sources.source import Facts, IndexFacts
 from wormdb.settings import SAMPLE_ROWS
+from wormdb.system.deadline import module_lock
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ ATTACHED_ROWS_MAX: Final = 1_000
 _STORED_SHARE: Final = 0.4
 """What a value takes in a block, compared with its JSON, about."""
 
-_lock = threading.Lock()
+_lock = module_lock()
 _known: WeakKeyDictionary[Base, RootKnowledge] = WeakKeyDictionary()
 
 
