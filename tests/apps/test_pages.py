@@ -176,7 +176,7 @@ answers = [function.handler(event("GET"), None)]
 for number in range(3):
     answers.append(function.handler(event("PUT", json.dumps({"n": number})), None))
     answers.append(function.handler(event("GET"), None))
-heavy = [name for name in ("pyarrow", "asyncio", "wormdb.aio", "wormdb.query.planner.planner", "pandas") if name in sys.modules]
+heavy = sorted({"pyarrow", "asyncio", "wormdb.aio", "wormdb.query.planner.planner", "pandas"} & sys.modules.keys())
 print(json.dumps({"answers": answers, "heavy": heavy}))
 """
 
