@@ -28,6 +28,7 @@ from pydantic import (
     HttpUrl,
     Json,
     NaiveDatetime,
+    RootModel,
     SecretBytes,
     SecretStr,
     create_model,
@@ -205,6 +206,50 @@ def test_values_may_come_in_a_mapping_too() -> None:
             }
         )
         assert made.days == {date(2026, 3, 4)}
+
+
+class Trip(TypedDict):
+    start: date
+    stops: list[date]
+
+
+@dataclass
+class Plan:
+    """A class with a TypedDict in it, whose values are plain dicts."""
+
+    trip: Trip
+    title: str = ""
+    extra: Any = None
+    id: str = ""
+
+
+class Days(RootModel[set[date]]):
+    pass
+
+
+class Calendar(BaseModel):
+    days: Days
+    id: str = ""
+
+
+def test_types_inside_a_typed_dict_and_a_root_model_come_back() -> None:
+    with wormdb.connect("memory://") as db:
+        trip: Trip = {"start": date(2026, 1, 2), "stops": [date(2026, 1, 3)]}
+        plan = db.model(Plan).insert(Plan(trip))
+        assert db.model(Plan).find_by_id(plan.id) == Plan(trip, id=plan.id)
+        calendar = db.model(Calendar).insert(Calendar(days=Days({date(2026, 1, 2), date(2025, 1, 2)})))
+        assert db.model(Calendar).find_by_id(calendar.id) == calendar
+
+
+@pytest.mark.parametrize("field", ["title", "extra"])
+@pytest.mark.parametrize("value", [date(2026, 1, 2), {1, 2}, Path("a"), HttpUrl("https://example.com")])
+def test_a_field_that_does_not_declare_such_a_type_refuses_it(field: str, value: Any) -> None:
+    """It could not come back as what was given."""
+    trip: Trip = {"start": date(2026, 1, 2), "stops": []}
+    with wormdb.connect("memory://") as db:
+        with pytest.raises(wormdb.InvalidRequestError):
+            db.model(Plan).insert(Plan(trip, **{field: value}))
+        assert db.model(Plan).count() == 0
 
 
 # --- secrets ---

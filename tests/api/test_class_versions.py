@@ -194,6 +194,31 @@ def test_processes_that_start_at_once_apply_a_class_once(tmp_path: Path) -> None
         db.close()
 
 
+def test_processes_that_start_at_once_apply_a_schema_once(tmp_path: Path) -> None:
+    schema = {
+        "schemaVersion": "1.0",
+        "sourceOfTruth": "local",
+        "models": {"Profile": {"path": "@profiles/(id:uuid)", "fields": {"name": {"type": "string"}}}},
+    }
+    gate, failed = threading.Barrier(4), []
+
+    def start() -> None:
+        gate.wait()
+        try:
+            wormdb.connect(tmp_path, schema=schema, apply=True).close()
+        except wormdb.WormError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    with wormdb.connect(tmp_path) as db:
+        assert len(list(db._ledger("profiles/").view().overlay.entries(db._ledger("profiles/").view().number))) == 1
+
+
 def test_a_fault_at_every_request_leaves_the_old_class_or_the_new_one() -> None:
     def make() -> Store:
         store = MemoryStore()

@@ -129,7 +129,7 @@ COLLECTION_OTHERS = {
     *("empty_trash", "functions"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
-DATABASE_OTHERS = {"as_actor", "url", "store", "model", "adopt", "cost", "gc"}
+DATABASE_OTHERS = {"class_change", "as_actor", "url", "store", "model", "adopt", "cost", "gc"}
 FOUND_OTHERS = {"to_list", "first", "next_page", "skipped", "to_pandas", "to_polars"}
 
 

@@ -18,9 +18,9 @@ import wormdb
 def work(db, name="notes"):
     notes = db[name]
     notes.create_index("n")
-    for number in range(60):
+    for number in range(24):
         notes.insert({"n": number, "text": "x" * 1000})
-    notes.insert_many([{"n": number} for number in range(3000)])
+    notes.insert_many([{"n": number} for number in range(500)])
     rows = iter(notes.find({"n": {"$gte": 0}}))
     next(rows)
     cursor = notes.cursor(batch_size=10)

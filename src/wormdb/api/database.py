@@ -11,7 +11,7 @@ from wormdb.api.author import Author
 from wormdb.api.calls import limited, reads, works
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of, opener
 from wormdb.api.fork import follow_forks
-from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
+from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, SchemaError
 from wormdb.settings import Settings
 from wormdb.system.clock import SystemChance, SystemClock
 
@@ -267,7 +267,12 @@ class Database:
         changes: dict[str, tuple[SchemaDifference, ...]] = {}
         committed = None
         for name, evolution, plan in list(self._evolutions(ModelConversions(mappings or {}, migrate or {}))):
-            committed = evolution.apply()
+            try:
+                committed = evolution.apply()
+            except ConflictError:
+                if evolution.plan() is not None:
+                    raise
+                continue  # another process that starts now made the same change
             changes[name] = plan.changes
         with landed(
             f"the definition of {', '.join(changes)}", committed, rest="applying it again publishes the schema"

@@ -49,6 +49,7 @@ __all__ = [
     "has_asked",
     "is_class_model",
     "is_pydantic",
+    "is_root",
     "is_shaped",
     "needs_pydantic",
     "pydantic_values",
@@ -133,7 +134,7 @@ def is_class_model(kind: Any) -> bool:
     if not isinstance(kind, type):
         return False
     is_record = dataclasses.is_dataclass(kind) or is_typeddict(kind) or issubclass(kind, msgspec.Struct)
-    return is_record or (is_pydantic(kind) and not _is_root(kind))
+    return is_record or (is_pydantic(kind) and not is_root(kind))
 
 
 def attributes_of(kind: Any) -> tuple[Attribute, ...]:
@@ -205,7 +206,7 @@ def pydantic_values(instance: Any) -> Any:
     Not what it would dump: that leaves fields out (`exclude`), adds computed ones, and cuts instances of subclasses.
     """
     kind: Any = type(instance)
-    if _is_root(kind):
+    if is_root(kind):
         return instance.root
     dumped = _json_only(kind)
     values = {
@@ -216,7 +217,7 @@ def pydantic_values(instance: Any) -> Any:
     return {**(getattr(instance, "model_extra", None) or {}), **values}
 
 
-def _is_root(kind: Any) -> bool:
+def is_root(kind: Any) -> bool:
     """Whether a class is a RootModel of pydantic, which is stored as what it wraps."""
     return bool(getattr(kind, "__pydantic_root_model__", False))
 
@@ -253,7 +254,7 @@ def field_definition(annotation: Any, inside: tuple[Any, ...] = ()) -> dict[str,
 def _class_definition(kind: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _choices([member.value for member in kind])
-    if _is_root(kind):
+    if is_root(kind):
         return field_definition(kind.model_fields["root"].annotation, inside)
     if is_class_model(kind):
         return _nested(kind, inside)
@@ -342,11 +343,21 @@ def speaks_pydantic(kind: Any) -> bool:
 
 
 def is_shaped(annotation: Any) -> bool:
-    """Whether values of an annotation are stored as something else, which has to be turned back when it is read."""
-    return any(
-        one in (date, time, timedelta) or (get_origin(one) or one) in _SETS or _is_text(one) or speaks_pydantic(one)
-        for one in _parts(annotation)
-    )
+    """Whether values of an annotation are stored as something else, which has to be turned back when it is read.
+
+    Those of other classes turn their own; those of a TypedDict are plain dicts, which cannot.
+    """
+    left, seen = [annotation], set()
+    while left:
+        for one in _parts(left.pop()):
+            if one in (date, time, timedelta) or (get_origin(one) or one) in _SETS or _is_text(one):
+                return True
+            if is_typeddict(one) and one not in seen:
+                seen.add(one)
+                left += [each.annotation for each in attributes_of(one)]
+            elif speaks_pydantic(one) and not is_class_model(one) and not is_root(one):
+                return True
+    return False
 
 
 def needs_pydantic(annotation: Any) -> bool:
@@ -436,7 +447,7 @@ def _is_json_only(kind: Any, name: str, info: Any) -> bool:
 def _is_foreign(kind: Any) -> bool:
     """Whether a class tells pydantic what its values are, which need not be its instances."""
     is_own = getattr(kind, "__module__", "").startswith("pydantic.") and _name(kind) != _NAIVE
-    return speaks_pydantic(kind) and not is_own and not is_class_model(kind) and not _is_root(kind)
+    return speaks_pydantic(kind) and not is_own and not is_class_model(kind) and not is_root(kind)
 
 
 def _reads_text(info: Any) -> bool:

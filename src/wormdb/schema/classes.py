@@ -35,6 +35,7 @@ from wormdb.schema.annotations import (
     has_asked,
     is_class_model,
     is_pydantic,
+    is_root,
     is_shaped,
     needs_pydantic,
     pydantic_values,
@@ -99,7 +100,8 @@ def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: An
 def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:
     definition = attribute_definition(cls, attribute, (cls,))
     if attribute.default is not MISSING and not (attribute.default is None and attribute.is_nullable):
-        definition["default"] = normalize(attribute.default, plain=to_plain)
+        plain = _to_shape if is_shaped(attribute.annotation) else to_plain
+        definition["default"] = normalize(attribute.default, plain=plain)
     if not attribute.has_default and not attribute.is_nullable:
         definition["required"] = True
     if attribute.is_nullable and "enum" in definition:
@@ -142,7 +144,10 @@ class Converter(Generic[T]):
 
     def id_of(self, instance: T) -> Any:
         """The id that an instance has, as it is stored; None if it has none, or an empty one."""
-        identity = None if self._id is None else to_plain(getattr(instance, self._id.name, None))
+        identity = None if self._id is None else getattr(instance, self._id.name, None)
+        identity = (
+            _to_shape(identity) if self._id is not None and self._id.stored in self._shaped else to_plain(identity)
+        )
         return None if identity == "" else identity
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +155,7 @@ class Converter(Generic[T]):
         if self._shaped.isdisjoint(values):
             return dict(values)
         return {
-            name: normalize(value, path=name, plain=to_plain) if name in self._shaped else value
+            name: normalize(value, path=name, plain=_to_shape) if name in self._shaped else value
             for name, value in values.items()
         }
 
@@ -232,26 +237,34 @@ def from_document(cls: type[T], document: Mapping[str, Any]) -> T:
 def to_plain(value: Any) -> Any:
     """What stands for a value of a class in a document: fields by their stored names, not looked into any further.
 
-    Enums stand by their value, UUIDs as text; dates, times, durations, paths and addresses as the text that makes them
-    again; sets as arrays, in the order of their elements' JSON, so that equal sets are stored alike; types of pydantic
-    as it writes them. Everything else is itself. Raises InvalidRequestError for a secret that its class does not ask
-    to be stored.
+    Enums stand by their value, UUIDs as text. In a field that declares such types, dates, times, durations, paths and
+    addresses stand as the text that makes them again, sets as arrays in the order of their elements' JSON, so that
+    equal sets are stored alike, and types of pydantic as it writes them. Everything else is itself. Raises
+    InvalidRequestError for a secret that its class does not ask to be stored.
     """
-    kind = type(value)
-    if (stand := _STANDS.get(kind)) is not None:
-        return stand(value)
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, UUID):
+        return str(value)
     if isinstance(value, msgspec.Struct):
-        return _revealed(value, _struct(value))
+        return _record(value, _struct(value))
     if isinstance(value, type):
         return value
     if is_dataclass(value):
-        return _revealed(value, {each.name: getattr(value, each.name) for each in dataclass_fields(value)})
+        return _record(value, {each.name: getattr(value, each.name) for each in dataclass_fields(value)})
+    kind: Any = type(value)
     if is_pydantic(kind):
         found = pydantic_values(value)
-        return _revealed(value, found) if isinstance(found, dict) else found
-    return _stand_in(value)
+        if not is_root(kind):
+            return _record(value, found)
+        return normalize(found, plain=_to_shape) if is_shaped(kind.model_fields["root"].annotation) else found
+    if hasattr(value, "get_secret_value"):
+        raise InvalidRequestError(
+            f"{kind.__name__} cannot be stored",
+            reason="it is a secret, and would be readable in the bucket",
+            fix="store a hash of it, or declare it as Annotated[SecretStr, wormdb.PLAIN_TEXT] in a class",
+        )
+    return value
 
 
 def _struct(value: msgspec.Struct) -> dict[str, Any]:
@@ -260,50 +273,38 @@ def _struct(value: msgspec.Struct) -> dict[str, Any]:
     return fields if config.tag_field is None else {config.tag_field: config.tag, **fields}
 
 
-def _set(value: set[Any] | frozenset[Any]) -> list[Any]:
-    return sorted((normalize(each, plain=to_plain) for each in value), key=json.encode)
+@lru_cache(maxsize=1_024)
+def _turned_fields(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The stored names of the fields whose secrets a class asks to be stored, and of those that stand as others."""
+    attributes = attributes_of(cls)
+    asked = tuple(each.stored for each in attributes if has_asked(each.annotation))
+    return asked, tuple(each.stored for each in attributes if each.stored not in asked and is_shaped(each.annotation))
 
 
-_STANDS: Mapping[type[Any], Callable[[Any], Any]] = {
-    date: date.isoformat,
-    time: msgspec.to_builtins,
-    timedelta: msgspec.to_builtins,
-    UUID: str,
-    set: _set,
-    frozenset: _set,
-}
-"""By the very class of a value, because every value that is not plain is looked at."""
+def _record(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of an instance as they are stored, where that is not as they are."""
+    cls: Any = type(instance)
+    asked, shaped = _turned_fields(cls)
+    turned = {name: _reveal(values[name]) for name in asked if name in values}
+    turned |= {name: normalize(values[name], path=name, plain=_to_shape) for name in shaped if name in values}
+    return values | turned if turned else values
 
 
-def _stand_in(value: Any) -> Any:
-    """The same for instances of subclasses, and for types that have to be asked."""
+def _to_shape(value: Any) -> Any:
+    """As `to_plain`, for a value of a field that declares a type which stands as another."""
+    plain = to_plain(value)
+    if plain is not value or isinstance(value, datetime | str | int | bytes):
+        return plain
     kind: Any = type(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, time | timedelta):
+        return msgspec.to_builtins(value)
+    if isinstance(value, set | frozenset):
+        return sorted((normalize(each, plain=_to_shape) for each in value), key=json.encode)
     if isinstance(value, PurePath) or kind.__module__ == "ipaddress":
         return str(value)
-    if hasattr(value, "get_secret_value"):
-        raise InvalidRequestError(
-            f"{kind.__name__} cannot be stored",
-            reason="it is a secret, and would be readable in the bucket",
-            fix="store a hash of it, or declare it as Annotated[SecretStr, wormdb.PLAIN_TEXT] in a class",
-        )
-    if isinstance(value, datetime | str | int):
-        return value
-    for known in (date, time, timedelta, UUID, set, frozenset):
-        if isinstance(value, known):
-            return _STANDS[known](value)
     return adapter_of(kind).dump_python(value, mode="json") if speaks_pydantic(kind) else value
-
-
-@lru_cache(maxsize=1_024)
-def _asked(cls: Any) -> tuple[str, ...]:
-    """The stored names of the fields whose secrets a class asks to be stored."""
-    return tuple(each.stored for each in attributes_of(cls) if has_asked(each.annotation))
-
-
-def _revealed(instance: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """The fields of an instance, with the secrets that its class asks to be stored."""
-    cls: Any = type(instance)
-    return values | {name: _reveal(values[name]) for name in _asked(cls) if name in values}
 
 
 def _reveal(value: Any) -> Any:
