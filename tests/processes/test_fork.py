@@ -264,6 +264,10 @@ if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 signal.alarm(60)
 things.insert({"id": "child"})
+things.forward()
+reference = things.put_blob(b"x" * 20_000_000)
+assert things.open_blob(reference).read(3) == b"xxx"
+db.store.delete_many([".worm.nothing-1", ".worm.nothing-2"])
 print(things.count(), len(things.find({"text": "x" * 100}).to_list()), flush=True)
 try:
     db.collections()

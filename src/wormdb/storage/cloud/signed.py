@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = ["SignedRequests", "store_time"]
 
 _SYSTEM = SystemClock()
+_Method = Literal["GET", "PUT", "HEAD", "DELETE"]
 
 REUSE_MS = 60_000
 """How long a signed URL is used. Credentials that end are renewed minutes before, so none ends in that time."""
@@ -76,7 +77,7 @@ _SERVER_CHARS_MAX = 60
 
 
 class SignedRequests:
-    """PUT, GET and HEAD of single objects of one S3 bucket or Azure container."""
+    """PUT, GET, HEAD and DELETE of single objects of one S3 bucket or Azure container."""
 
     def __init__(  # noqa: PLR0913 - what it signs with, by whom, and where to
         self,
@@ -191,6 +192,20 @@ class SignedRequests:
             raise read_error(self._url, key, Verdict.UNKNOWN, "an answer without size or time")
         return ObjectInfo(key, size, modified, self._version(key, ended))
 
+    def delete(self, key: str) -> None:
+        """Remove the object; not an error if it is not there. 1 DELETE.
+
+        Raises PermissionDeniedError, NotFoundError (the bucket), UnavailableError.
+        """
+        ended = self._exchange("DELETE", key, {}, None)
+        if isinstance(ended, NotSent):
+            raise self._unreached(key, ended)
+        if isinstance(ended, NoAnswer | TooLong):
+            raise self._unserved(key, ended)
+        verdict, code = self._judge("DELETE", ended)
+        if ended.status != 204 and verdict not in (Verdict.OK, Verdict.MISSING):
+            raise read_error(self._url, key, verdict, _detail(ended, verdict, code))
+
     def ask_bucket(self, setting: str) -> bytes | None:
         """What the bucket answers to `?setting`, or None if it has or shows no such setting. 1 GET.
 
@@ -234,7 +249,7 @@ class SignedRequests:
 
     def _exchange(
         self,
-        method: Literal["GET", "PUT", "HEAD"],
+        method: _Method,
         key: str,
         headers: dict[str, str],
         body: bytes | None,
@@ -252,7 +267,7 @@ class SignedRequests:
 
     def _once(
         self,
-        method: Literal["GET", "PUT", "HEAD"],
+        method: _Method,
         key: str,
         headers: dict[str, str],
         body: bytes | None,
@@ -292,13 +307,13 @@ class SignedRequests:
             self._gets[key] = now_ms, wire, head
         return ended
 
-    def _address(self, method: Literal["GET", "PUT", "HEAD"], key: str) -> tuple[Wire, str]:
+    def _address(self, method: _Method, key: str) -> tuple[Wire, str]:
         """Where a request goes, and its path and query, signed."""
         signed = self._sign(method, key)
         origin, _ = self._place(signed)
         return self._reach(origin), signed[len(origin) :]
 
-    def _sign(self, method: Literal["GET", "PUT", "HEAD"], key: str) -> str:
+    def _sign(self, method: _Method, key: str) -> str:
         """A signed URL; raises what it means that obstore has no credentials.
 
         Where no keys are known here, it may ask a service of the machine for some, which may be silent.

@@ -39,6 +39,7 @@ from wormdb.settings import (
     DELETE_MANY_KEYS,
     KEY_BYTES_MAX,
     LIST_PAGE_KEYS,
+    MIB,
     REQUEST_SECONDS,
     REQUEST_SECONDS_FACTOR,
     UPLOAD_PART_BYTES,
@@ -104,6 +105,8 @@ _ORDERED_HOSTS = (".amazonaws.com", ".amazonaws.com.cn", ".r2.cloudflarestorage.
 
 
 _NEVER_THERE = ".worm.nothing"
+PUT_BYTES_ALONE = 256 * MIB
+"""Up to which an object is uploaded by one request where the client library cannot be used."""
 
 
 class CloudStore(Store):
@@ -308,6 +311,9 @@ class CloudStore(Store):
         Raises as `put` with `Always` does.
         """
         self._begin(key)
+        if self._signed is not None and not self._lifetime.has_library and source.size <= PUT_BYTES_ALONE:
+            self._signed.put(key, b"".join(source.parts()), Always(), content_type)
+            return
         client = self._client
         result = self._attempt(
             lambda: obstore.put(
@@ -326,6 +332,9 @@ class CloudStore(Store):
     def delete(self, key: str) -> None:
         """Remove the object; not an error if it is not there. 1 DELETE."""
         self._begin(key)
+        if self._signed is not None and not self._lifetime.has_library:
+            self._signed.delete(key)
+            return
         client = self._client
         result = self._attempt(lambda: obstore.delete(client, key))
         if isinstance(result, ObstoreFault) and verdict_of(self._url, "DELETE", result) is not Verdict.MISSING:
@@ -339,6 +348,10 @@ class CloudStore(Store):
         self._lifetime.check()
         for key in keys:
             self._check(key)
+        if self._signed is not None and not self._lifetime.has_library:  # in a child of a process that used it
+            for key in keys:
+                self._signed.delete(key)
+            return
         for start in range(0, len(keys), DELETE_MANY_KEYS):
             part = [*dict.fromkeys(keys[start : start + DELETE_MANY_KEYS])]
             result = self._attempt(partial(obstore.delete, self._client, part))
