@@ -270,7 +270,7 @@ class Database:
             try:
                 committed = evolution.apply()
             except ConflictError:
-                if evolution.plan() is not None:
+                if not evolution.is_done():
                     raise
                 continue  # another process that starts now made the same change
             changes[name] = plan.changes

@@ -86,7 +86,7 @@ def command(places: tuple[str, ...], url: str | None, **options: Any) -> int:
         raise click.UsageError(f"one URL, and classes as MODULE:CLASS; not {' '.join(rest[1:])}")
     where, file = only_place(rest[0] if rest else None, url), options["file"]
     if named:
-        return _apply_classes(where, [_load(each) for each in named], (mappings or {}, migrate or {}), options)
+        return _apply_classes(where, [_load(each, each) for each in named], (mappings or {}, migrate or {}), options)
     with connect(where, schema=schema_file(file, fix="name the file: --file FILE")) as database:
         plan = database.plan_schema(mappings=mappings, migrate=migrate)
         _print(plan, as_json=options["as_json"])
@@ -119,22 +119,19 @@ def _mappings(file: Path | None) -> Mapping[str, Mapping[str, Any]] | None:
 
 def _functions(named: Sequence[str]) -> dict[str, Callable[[dict[str, Any]], Any]] | None:
     """The functions that were named, by model; raises InvalidRequestError."""
-    return {each.partition("=")[0]: _load(each.partition("=")[2]) for each in named} or None
+    return {each.partition("=")[0]: _load(each.partition("=")[2], f"--migrate {each}") for each in named} or None
 
 
-def _load(target: str) -> Any:
-    """A function or class by MODULE:NAME; raises InvalidRequestError."""
+def _load(target: str, what: str) -> Any:
+    """A function or class by MODULE:NAME; raises InvalidRequestError about `what`."""
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     module, _, name = target.partition(":")
     try:
         return attrgetter(name)(importlib.import_module(module))
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise InvalidRequestError(
-            f"{target or 'a name'} cannot be imported",
-            reason=str(error),
-            fix="write MODULE:NAME, and run it where MODULE is",
-        ) from error
+        fix = f"write {'MODEL=MODULE:FUNCTION' if '=' in what else 'MODULE:CLASS'}, and run it where MODULE is"
+        raise InvalidRequestError(what, reason=str(error), fix=fix) from error
 
 
 def _apply_classes(
