@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import wormdb
 from wormdb import aio
 from wormdb.storage.memory import MemoryStore
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:

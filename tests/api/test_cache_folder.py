@@ -11,7 +11,7 @@ import wormdb
 from wormdb.errors import InvalidRequestError, UnavailableError, WormError
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import WrappedStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,8 +20,7 @@ from wormdb.schema.difference import breaks
 from wormdb.schema.load import load_model
 from wormdb.schema.validate import new_document, validate
 from wormdb.storage.memory import MemoryStore
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import SweepCase, sweep

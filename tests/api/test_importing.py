@@ -44,6 +44,7 @@ SCHEMA: dict[str, Any] = {
             "indexes": {"byEmail": {"field": "email", "unique": True}},
         },
         "Event": {"path": "@events/(id:ulid)", "fields": {"sku": {"type": "string"}}},
+        "Thing": {"path": "@things/(id:objectid)"},
         "Number": {"path": "@numbers/(id:seq)"},
         "Any": {"path": "@any/(id:any)"},
         "Feed": {"path": "@feed/(id:string)", "mode": "readonly"},
@@ -228,6 +229,29 @@ def test_ids_that_are_made_are_the_same_in_the_next_run(db: Database) -> None:
     assert contents(db, "Event") == before
     assert counts(events.import_records(records, source=b"b", on_conflict="ignore")) == {"inserted": 4}
     assert counts(events.import_records(records, source=b"a", from_line=3, on_conflict="ignore")) == {"ignored": 2}
+
+
+@pytest.mark.parametrize("model", ["Event", "Thing"])
+def test_ids_that_are_made_ascend_and_cost_no_merge(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Portions with ids in order lie one behind the other, so they cost as many requests as ids that were given so."""
+    monkeypatch.setattr(stream, "IMPORT_RECORDS", 2)
+    monkeypatch.setattr(run, "IMPORT_PORTION_BYTES", 6_000)
+    monkeypatch.setattr(run, "IMPORT_BLOCK_BYTES", 6_000)
+    monkeypatch.setattr(import_rows, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(bulk_task, "PORTIONS_MAX", 3)
+    width = {"Event": 26, "Thing": 24}[model]
+    records = [{"n": number, "text": "x" * 1_000} for number in range(100)]
+    given = [{"id": f"{number:0{width}}", **record} for number, record in enumerate(records)]
+    assert cost_of_import(model, records) == cost_of_import(model, given)
+
+
+def cost_of_import(model: str, records: list[dict[str, Any]]) -> tuple[int, int, int]:
+    with wormdb.connect("memory://", schema=SCHEMA, apply=True) as db:
+        before = db.cost()
+        assert counts(db.model(model).import_records(records, source=b"a")) == {"inserted": len(records)}
+        spent = db.cost() - before
+        assert [each["n"] for each in db.model(model).scan()] == list(range(len(records)))
+    return spent.gets, spent.puts, spent.lists
 
 
 @pytest.mark.parametrize(("model", "options"), [("Event", {}), ("Number", {"source": b"a"})])

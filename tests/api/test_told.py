@@ -23,8 +23,7 @@ from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:

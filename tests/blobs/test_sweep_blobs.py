@@ -8,7 +8,7 @@ import pytest
 
 from tests.blobs.blob_rig import DAY, HOUR, World, check_intact, forwarded, gc, objects, people
 from wormdb.errors import NotFoundError
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import WrappedStore
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import FAULTS, sweep
 

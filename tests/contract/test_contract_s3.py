@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from wormdb.errors import LimitExceededError
-from wormdb.storage.bounds import any_object
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.retry import RetryingStore
+from wormdb.storage.store import any_object
 from wormdb.system.clock import SeededChance, SystemClock
 from wormdb.testing.store_contract import StoreContract
 from wormdb.testing.store_contract.bounds import bound
@@ -20,8 +20,7 @@ from wormdb.testing.store_contract.keys import LONGEST_KEY, ODD_KEYS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.storage.bounds import Bound
-    from wormdb.storage.store import Store
+    from wormdb.storage.store import Bound, Store
 
 pytestmark = pytest.mark.s3
 

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.storage.bounds import BoundedStore, any_object
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.memory import MemoryStore, drop_memory
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import BoundedStore, WrappedStore, any_object
 from wormdb.system.clock import ManualClock, SeededChance, SystemClock
 from wormdb.testing.fault_store import FaultStore
 from wormdb.testing.latency_store import NO_LATENCY, LatencyStore
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wormdb.storage.bounds import Bound
-    from wormdb.storage.store import Store
+    from wormdb.storage.store import Bound, Store
 
 
 class OnMemory(StoreContract):

@@ -19,8 +19,7 @@ from wormdb.format.event import SchemaChanged
 from wormdb.settings import STAGE_BYTES
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
-from wormdb.storage.store import OCTETS, IfAbsent, Precondition, Probe, PutResult, Store, StoredObject
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, IfAbsent, Precondition, Probe, PutResult, Store, StoredObject, WrappedStore
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.system.types import LogNumber, StoreTime, WriteId
 from wormdb.testing.fault_store import FaultStore

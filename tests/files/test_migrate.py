@@ -20,7 +20,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.files.contents.sentinel import read_bucket_sentinel
 from wormdb.files.write import publication
 from wormdb.storage.memory import drop_memory
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import WrappedStore
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tests.maintenance.wreck import PATHS, keys_in, kind_of, named, root_of, site_on
-from wormdb.engine.blocks.listing import list_run
+from wormdb.engine.blocks.runs import list_run
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.index.edit import TreeEdit
 from wormdb.engine.index.shelf import IndexShelf, tree_of

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.sweeps.commits import World
 from wormdb.api.database import Database
-from wormdb.engine.blocks import listing
+from wormdb.engine.blocks import runs as block_runs
 from wormdb.engine.index import shelf as index_shelf
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.ledger import Runtime, TailLimits
@@ -84,8 +84,8 @@ SIZES = Sizes(block_target=2_500, run_smallest=3_000)
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few entries a node, pages of a few blocks, and lists of few retired objects."""
     monkeypatch.setattr(index_shelf, "NodeLimits", lambda: NodeLimits(8, 8 * 64))
-    monkeypatch.setattr(listing, "LIST_INLINE_BYTES_MAX", 1_500)
-    monkeypatch.setattr(listing, "LIST_PAGE_BLOCKS", 2)
+    monkeypatch.setattr(block_runs, "LIST_INLINE_BYTES_MAX", 1_500)
+    monkeypatch.setattr(block_runs, "LIST_PAGE_BLOCKS", 2)
     monkeypatch.setattr(succession, "RETIRED_INLINE_MAX", 20)
 
 

@@ -16,7 +16,7 @@ from tests.simulation.scheduler import Process, ProcessClock
 from tests.simulation.store import COLLECTION, Bucket, SimStore
 from wormdb.api.database import Database
 from wormdb.engine import ledger
-from wormdb.engine.blocks import listing
+from wormdb.engine.blocks import runs as block_runs
 from wormdb.engine.commit.turns import TurnLook, WriterTurns
 from wormdb.engine.forward import build as index_build
 from wormdb.engine.history import fold
@@ -62,8 +62,8 @@ def tiny_objects(*, step_entries: int = 2) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(index_shelf, "NodeLimits", limits))
         stack.enter_context(mock.patch.object(index_build, "Builder", builder))
-        stack.enter_context(mock.patch.object(listing, "LIST_INLINE_BYTES_MAX", 900))
-        stack.enter_context(mock.patch.object(listing, "LIST_PAGE_BLOCKS", 2))
+        stack.enter_context(mock.patch.object(block_runs, "LIST_INLINE_BYTES_MAX", 900))
+        stack.enter_context(mock.patch.object(block_runs, "LIST_PAGE_BLOCKS", 2))
         stack.enter_context(mock.patch.object(succession, "RETIRED_INLINE_MAX", 12))
         stack.enter_context(mock.patch.object(fold, "LOADS_KEPT", LOADS_KEPT))
         stack.enter_context(mock.patch.object(jobs, "JOBS_REMEMBERED", JOBS_REMEMBERED))

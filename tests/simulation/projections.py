@@ -12,8 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tests.simulation.replay import Violation
-from wormdb.engine.blocks.listing import runs_of
-from wormdb.engine.blocks.runs import RunBase, Runs
+from wormdb.engine.blocks.runs import RunBase, Runs, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.tiers import tier_of
 from wormdb.engine.history.changes import loads_of_root

@@ -7,8 +7,8 @@ import signal
 import sys
 from typing import Any
 
+from wormdb.api.imports import run
 from wormdb.engine import load as bulk
-from wormdb.jobs import import_
 from wormdb.jobs.import_ import FileRecords
 from wormdb.spark import session
 from wormdb.spark.jobs import pipeline
@@ -22,7 +22,7 @@ def main(url: str, source: str, moment: str) -> None:
             bulk.attach(*arguments)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    setattr(import_, "attach", attach)  # noqa: B010 - a name that the module does not offer
+    setattr(run, "attach", attach)  # noqa: B010 - a name that the module does not offer
     pipeline(spark, url, collection="things").import_files(FileRecords((source,), job="load"))
 
 

@@ -11,8 +11,7 @@ from wormdb.storage.examine import READ_CHECKS, WRITE_CHECKS, CheckStatus, Exami
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
-from wormdb.storage.store import OCTETS, Probe, StoredObject
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, Probe, StoredObject, WrappedStore
 from wormdb.system.clock import SeededChance, SystemClock
 from wormdb.testing.fault_store import FaultStore
 

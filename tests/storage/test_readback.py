@@ -18,8 +18,7 @@ from wormdb.errors import (
 )
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
-from wormdb.storage.store import OCTETS, IfAbsent, IfMatch
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, IfAbsent, IfMatch, WrappedStore
 from wormdb.system.clock import SeededChance, new_write_id
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.sweep import SweepCase, sweep

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sync.clones import Clone, World
 from wormdb.errors import WormError
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import WrappedStore
 from wormdb.sync.index import FileEntry, Monolith, encode
 from wormdb.sync.paths import MONOLITH
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sync.clones import World
 from wormdb.errors import CorruptionError, InvalidRequestError, UnavailableError, UnsupportedFormatError
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import WrappedStore
 from wormdb.sync import Sync
 from wormdb.sync.folder import WorkFolder
 from wormdb.sync.index import FileEntry, encode

@@ -10,7 +10,7 @@ import pytest
 
 from tests.versions.rig import World, database_on, schema_of, shown
 from wormdb.api import guard
-from wormdb.api.author import Author
+from wormdb.api.calls import Author
 from wormdb.bql.parse import parse_filter
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.turns import GroupCommit, _Ticket

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.rig import HookStore
 from tests.versions.rig import World, database_on, schema_of, shown
 from tests.versions.test_versions import applied, filled
-from wormdb.api.author import Author
+from wormdb.api.calls import Author
 from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.load import BulkOutcome, attach, open_job
 from wormdb.errors import ConflictError

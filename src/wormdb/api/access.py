@@ -6,10 +6,10 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from wormdb.api.calls import limited
+from wormdb.api.calls import Author, CallKind, limited
 from wormdb.api.document import show_text, show_values
-from wormdb.engine.commit.operations import Guards, Pending, ReadVersion, Remove
-from wormdb.engine.state.view import id_key
+from wormdb.engine.commit.operations import Guard, Guards, Operation, Pending, ReadVersion, Remove
+from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -26,15 +26,11 @@ from wormdb.format.values import normalize
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from wormdb.api.author import Author
-    from wormdb.api.calls import CallKind
     from wormdb.api.write import EncodedDocument, PreparedOperation, Writer
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.engine.commit.operations import Guard, Operation
     from wormdb.engine.history.read import History
     from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.load import JobSpec
-    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.write.tables import TableKey

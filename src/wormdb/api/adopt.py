@@ -7,28 +7,24 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from wormdb.api.schema import PublishedSchema
 from wormdb.engine.commit.resolve import landed
-from wormdb.engine.ledger import CommitResult
+from wormdb.engine.ledger import CommitResult, Ledger, Runtime
 from wormdb.errors import ConflictError, InvalidRequestError
-from wormdb.files.adopt.adopt import Adopter
+from wormdb.files.adopt.adopt import Adopter, Adoption
 from wormdb.files.adopt.survey import AdoptionChoices
 from wormdb.files.contents.names import FileNames, Placement
 from wormdb.files.write.record import claim_name, find_owner
-from wormdb.format.event import FilesSwitched, SchemaChanged
+from wormdb.format.event import Event, FilesSwitched, SchemaChanged
 from wormdb.schema.difference import describe_mismatch
 from wormdb.schema.identity import check_outer
 from wormdb.schema.layout import StorageResolver
-from wormdb.schema.model import Mode
+from wormdb.schema.model import Mode, Model, Schema
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.api.author import Author
-    from wormdb.engine.ledger import Ledger, Runtime
+    from wormdb.api.calls import Author
     from wormdb.engine.state.view import View
-    from wormdb.files.adopt.adopt import Adoption
-    from wormdb.format.event import Event
-    from wormdb.schema.model import Model, Schema
     from wormdb.storage.store import Store
 
 __all__ = ["AdoptOptions", "AdoptionRequest"]

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.api.history import parse_as_of
-from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT, Portion
 from wormdb.engine.state.definition import COLUMN_TYPES_OF
 from wormdb.engine.state.moments import view_at
-from wormdb.engine.state.view import StoredVersion, id_key
+from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.engine.tree.entries import Range
 from wormdb.errors import InvalidRequestError, MissingExtraError
 from wormdb.format import json
 from wormdb.format.frequent import frequent_columns_of_texts
 from wormdb.format.kinds import MISSING
-from wormdb.format.path import TRAVERSED, parse_path
+from wormdb.format.path import TRAVERSED, Path, parse_path
 from wormdb.format.values import normalize
 from wormdb.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
     from types import ModuleType
 
@@ -30,10 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.api.access import Access
-    from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.state.view import View
     from wormdb.files.foreign.answer import ForeignAnswer
-    from wormdb.format.path import Path
     from wormdb.schema.model import Field, Model
 
 __all__ = ["TableReader", "declared_type", "default_columns", "join_columns", "join_documents", "load_package"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from wormdb.engine.commit.blobs import missing_blob
 from wormdb.engine.commit.define import IndexGuard
@@ -15,15 +15,13 @@ from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, L
 from wormdb.format.blob import BlobKey, BlobReference, is_content_type, reference_of
 from wormdb.format.event import IndexCreated
 from wormdb.settings import BLOB_BYTES_MAX, BLOB_READ_BYTES, BLOB_TYPE_CHARS_MAX, UPLOAD_PART_BYTES
-from wormdb.storage.store import OCTETS, ByteRange
+from wormdb.storage.store import OCTETS, ByteRange, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
-    from typing import Self
 
     from wormdb.api.access import Access
-    from wormdb.storage.store import Store
 
 __all__ = ["BlobReader", "BlobSpool", "BlobTarget", "CollectionBlobs", "StoredBlob"]
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.arrow import TableReader
-    from wormdb.api.author import Author
-    from wormdb.api.calls import CallKind
+    from wormdb.api.calls import Author, CallKind
     from wormdb.api.feed import Change
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.history import HistoryEntry

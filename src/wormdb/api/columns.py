@@ -22,19 +22,17 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.blocks.portion import elsewhere_rows
+from wormdb.engine.blocks.portion import Portion, elsewhere_rows
 from wormdb.format.columns import ELSEWHERE, arrow_type, decode_column
 from wormdb.format.json import decode_document, encode
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
-from wormdb.format.path import TRAVERSED, parse_path
+from wormdb.format.path import TRAVERSED, Path, parse_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
-    from wormdb.engine.blocks.portion import Portion
-    from wormdb.format.path import Path
 
 __all__ = ["ArrowColumn", "follow_path"]
 

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, bytes_max, is_immutable
 from wormdb.errors import InvalidRequestError, LimitExceededError, WormError
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
-from wormdb.storage.bounds import BoundedStore
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
-from wormdb.storage.pool import SerialPool, ThreadPool
+from wormdb.storage.pool import Pool, SerialPool, ThreadPool
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.store import Store, check_key
+from wormdb.storage.store import BoundedStore, Lifetime, Store, check_key
 from wormdb.storage.url import parse_url
-from wormdb.storage.wrapped import Lifetime
 from wormdb.system.deadline import Deadline, within
 from wormdb.system.types import LogNumber
 
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from wormdb.query.planner.cache import PlanCache
     from wormdb.schema.model import Schema
     from wormdb.storage.meter import MeteredRequest
-    from wormdb.storage.pool import Pool
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Chance, Clock
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from wormdb.api.author import Author
-from wormdb.api.calls import limited, reads, works
+from wormdb.api.calls import Author, limited, reads, works
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of, opener
 from wormdb.api.fork import follow_forks
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, SchemaError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict
 
@@ -14,8 +14,6 @@ from wormdb.format.values import equal, normalize_document
 from wormdb.schema.identity import SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from wormdb.engine.state.view import StoredVersion
     from wormdb.system.types import LogNumber
 

@@ -12,27 +12,23 @@ from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.resolve import landed
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.compare.check import names_in
-from wormdb.files.migrate import plan_migration, switch_to
-from wormdb.files.status import status_of
-from wormdb.files.sync import remove_files, sync_files
+from wormdb.files.migrate import LayoutMigration, plan_migration, switch_to
+from wormdb.files.status import FilesStatus, status_of
+from wormdb.files.sync import FilesSyncResult, remove_files, sync_files
 from wormdb.files.verify import file_site
 from wormdb.files.write.record import claim_name
 from wormdb.format.event import FilesSwitched
-from wormdb.schema.model import StorageDefinition
+from wormdb.schema.model import Layout, Model, Schema, StorageDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.files.migrate import LayoutMigration
-    from wormdb.files.status import FilesStatus
-    from wormdb.files.sync import FilesSyncResult
     from wormdb.maintenance.collection import StoredCollection
-    from wormdb.schema.model import Layout, Model, Schema
     from wormdb.storage.store import Store
 
 __all__ = ["FilesPlacement", "ReadableFiles"]

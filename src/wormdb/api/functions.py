@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from wormdb.api.options import read_filter
+from wormdb.api.options import WrittenFilter, read_filter
 from wormdb.engine.commit.define import drop_function, register_function
 from wormdb.engine.state.definition import body_of, functions_of
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from wormdb.api.access import Access
-    from wormdb.api.options import WrittenFilter
     from wormdb.format.root import FunctionEntry
 
 __all__ = ["FunctionDefinition", "FunctionRegistry"]

@@ -11,12 +11,12 @@ from wormdb.api.guard import VersionGuard
 from wormdb.engine.commit.operations import Restore
 from wormdb.engine.history.snapshots import Snapshot, VisibleSnapshot, taken_at, visible
 from wormdb.engine.state.moments import AsOf
-from wormdb.engine.state.view import StoredVersion, id_key
+from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.engine.tree.entries import Range
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, SnapshotTooOldError, ValidationError
 from wormdb.format import json
 from wormdb.format.event import SnapshotTaken
-from wormdb.format.past import difference, misc_ms
+from wormdb.format.past import Version, difference, misc_ms
 from wormdb.format.values import normalize
 from wormdb.format.wrappers import milliseconds, moment
 from wormdb.settings import INT_MAX
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.author import Author
-    from wormdb.engine.state.view import View
-    from wormdb.format.past import Version
+    from wormdb.api.calls import Author
 
 __all__ = ["CollectionHistory", "HistoryEntry", "choose_snapshot", "history_of", "parse_as_of", "parse_time"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.api.update import DeleteResult, Look, Updater, UpdateResult
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.view import StoredVersion

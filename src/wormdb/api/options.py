@@ -11,10 +11,10 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cast
 from zlib import crc32
 
-from wormdb.api.access import Freshness
+from wormdb.api.access import Access, Freshness
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection, write_projection
-from wormdb.bql.sorting import SortSpec, parse_sort
+from wormdb.bql.sorting import SortSpec, WrittenSort, parse_sort
 from wormdb.bql.tree import EVERYTHING, Compare, Filter, FunctionCall, has_calls
 from wormdb.engine.state.definition import functions_of
 from wormdb.errors import InvalidRequestError
@@ -26,8 +26,6 @@ from wormdb.settings import INT_MAX
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wormdb.api.access import Access
-    from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.moments import AsOf
 
 __all__ = [

@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from wormdb.api.calls import reads
-from wormdb.api.options import check_query, read_filter
+from wormdb.api.calls import CallKind, reads
+from wormdb.api.options import Moment, WrittenFilter, WrittenSelect, check_query, read_filter
 from wormdb.api.read import Aggregator
 from wormdb.api.results import Results
 from wormdb.bql.parse import parse_filter
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.calls import CallKind
-    from wormdb.api.options import Moment, WrittenFilter, WrittenSelect
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.request import Strategy
     from wormdb.system.deadline import within

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TextIO, TypeAlias
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -16,7 +16,6 @@ from wormdb.settings import RECORD_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import BinaryIO, TextIO
 
 _Row: TypeAlias = "tuple[int, str, list[str | None] | None]"
 

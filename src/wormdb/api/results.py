@@ -7,18 +7,18 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from wormdb.api.calls import limited, reads
+from wormdb.api.calls import CallKind, limited, reads
 from wormdb.api.document import with_id
-from wormdb.api.options import page_token
-from wormdb.api.read import QueryRun, open_state
-from wormdb.bql.projection import Branch, Whole, parse_projection, paths_of, project
-from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.api.options import CheckedQuery, page_token
+from wormdb.api.read import AnyState, QueryRun, open_state
+from wormdb.bql.projection import Branch, Part, Projection, Whole, parse_projection, paths_of, project
+from wormdb.engine.blocks.portion import DOCUMENT, Portion
 from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format import json
-from wormdb.format.path import get_direct, parse_path
+from wormdb.format.path import Path, get_direct, parse_path
 from wormdb.settings import POPULATE_ROWS
-from wormdb.system.deadline import stepwise
+from wormdb.system.deadline import stepwise, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,17 +27,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.api.access import Access
-    from wormdb.api.calls import CallKind
-    from wormdb.api.options import CheckedQuery
-    from wormdb.api.read import AnyState
-    from wormdb.bql.projection import Part, Projection
-    from wormdb.engine.blocks.portion import Portion
-    from wormdb.format.path import Path
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.execute.populate import Reference
     from wormdb.query.request import QueryRequest
-    from wormdb.system.deadline import within
 
 __all__ = ["PREVIEW_ROWS", "Results", "html_table", "text_table"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,22 +25,18 @@ from wormdb.format.blocklist import BlockEntry
 from wormdb.format.event import SchemaChanged
 from wormdb.schema.difference import SchemaDifference, check_version, compare_models, could_contradict
 from wormdb.schema.load import load_schema
-from wormdb.schema.model import Schema
+from wormdb.schema.model import Model, Schema
 from wormdb.schema.problems import did_you_mean
-from wormdb.storage.store import Always, IfAbsent, IfMatch
+from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition, Store
 from wormdb.system.deadline import current
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.api.files import FilesPlacement
     from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.engine.state.view import View
-    from wormdb.schema.model import Model
-    from wormdb.storage.store import Precondition, Store
 
 __all__ = [
     "PUBLISHED_SCHEMA",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from wormdb.engine.blocks.listing import runs_of
-from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.runs import Runs, runs_of
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.state.indexes import PRIMARY
+from wormdb.engine.state.indexes import PRIMARY, IndexStatus
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.manifest import ForeignManifest
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.definition import Definition
-    from wormdb.engine.state.indexes import IndexStatus
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
     from wormdb.files.foreign.collection import ForeignCollection

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.engine.commit.operations import Purge, ReadVersion, Restore
 from wormdb.engine.history.tombstone import read_tombstone
-from wormdb.engine.state.view import StoredVersion, id_key
+from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.wrappers import moment
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.api.access import Access
-    from wormdb.api.author import Author
-    from wormdb.engine.state.view import View
+    from wormdb.api.calls import Author
     from wormdb.schema.model import Model
 
 __all__ = ["Trashcan", "TrashedDocument", "check_trash", "scan_trash"]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.api.access import Access
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.api.write import EncodedDocument
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import View

@@ -45,7 +45,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.api.document import Codec, StoredRow
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.definition import Definition

@@ -9,22 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.bql.accumulators import ACCUMULATORS, choose_plainest
+from wormdb.bql.accumulators import ACCUMULATORS, Accumulator, choose_plainest
 from wormdb.bql.mistakes import Mistakes
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.json import decode, encode, parse
 from wormdb.format.key import encode_key, encode_keys
-from wormdb.format.kinds import MISSING
-from wormdb.format.path import TRAVERSED, get_direct, parse_path, resolve
+from wormdb.format.kinds import MISSING, Document
+from wormdb.format.path import TRAVERSED, Path, get_direct, parse_path, resolve
 from wormdb.schema.problems import did_you_mean
 from wormdb.settings import GROUPS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from wormdb.bql.accumulators import Accumulator
-    from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
 
 __all__ = [
     "AggregateFunction",

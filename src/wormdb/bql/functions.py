@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.bql.tree import And, FunctionCall, Not, Or, calls_in, conjunction, disjunction, has_calls, negation
+from wormdb.bql.tree import And, Filter, FunctionCall, Not, Or, calls_in, conjunction, disjunction, has_calls, negation
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.schema.problems import did_you_mean
 from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX
@@ -17,7 +17,6 @@ from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.bql.tree import Filter
 
 __all__ = ["Functions"]
 

@@ -34,9 +34,9 @@ from wormdb.bql.tree import (
 )
 from wormdb.format.bson_types import check_type
 from wormdb.format.key import encode_key
-from wormdb.format.kinds import MISSING, Decimal128, Kind, MaxKey, MinKey, ObjectId, Regex, kind_of
+from wormdb.format.kinds import MISSING, Decimal128, Document, Kind, MaxKey, MinKey, ObjectId, Regex, kind_of
 from wormdb.format.order import compare
-from wormdb.format.path import is_position
+from wormdb.format.path import Path, is_position
 from wormdb.format.wrappers import regex_options
 from wormdb.settings import INT_MAX, INT_MIN
 
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.bql.tree import Comparison
-    from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
 
 __all__ = [
     "any_value",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
+from typing import Any, Final, Literal, NoReturn, cast
 
 from wormdb.bql.regex import OPTIONS, compile_regex
 from wormdb.bql.tree import (
@@ -35,16 +35,11 @@ from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.bson_types import NUMBERS, TYPE_CODES
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, Decimal128, Regex
-from wormdb.format.path import parse_path
+from wormdb.format.path import Path, parse_path
 from wormdb.format.values import normalize
 from wormdb.format.wrappers import regex_options
 from wormdb.schema.problems import ProblemReport, did_you_mean
 from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX, INT_MAX, INT_MIN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from wormdb.format.path import Path
 
 __all__ = [
     "FIELD_OPERATORS",

@@ -25,14 +25,13 @@ from wormdb.bql.tree import (
     conjunction,
     disjunction,
 )
-from wormdb.format.path import get_direct, is_position
+from wormdb.format.path import Path, get_direct, is_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wormdb.bql.tree import Filter
     from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
 
 __all__ = ["compile_positions", "names_array"]
 

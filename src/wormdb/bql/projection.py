@@ -6,7 +6,7 @@ order of the document. Paths go through arrays at every level; a number in a pat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, assert_never
@@ -18,17 +18,13 @@ from wormdb.bql.parse import is_operators, parse_filter
 from wormdb.bql.positions import names_array
 from wormdb.errors import InvalidRequestError, Problem
 from wormdb.format import json
-from wormdb.format.kinds import MISSING, Decimal128
-from wormdb.format.path import parse_path
+from wormdb.format.kinds import MISSING, Decimal128, Document
+from wormdb.format.path import Path, parse_path
 from wormdb.schema.problems import did_you_mean
 from wormdb.settings import DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN, PROJECTION_PATHS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from wormdb.bql.tree import Filter
-    from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
 
 __all__ = [
     "EVERYTHING",

@@ -11,23 +11,17 @@ Ties are broken by id in the direction of the first field, so that an index read
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
-from wormdb.format.kinds import MISSING
-from wormdb.format.path import TRAVERSED, get_direct, parse_path, walk, within
+from wormdb.format.kinds import MISSING, Document
+from wormdb.format.path import TRAVERSED, Path, get_direct, parse_path, walk, within
 from wormdb.schema.problems import ProblemReport
 from wormdb.settings import SORT_FIELDS_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
 
 __all__ = ["SortField", "SortSpec", "WrittenSort", "parse_sort", "sort_key"]
 

@@ -17,19 +17,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wormdb.bql.parse import OperandError, parse_filter, read_value
-from wormdb.bql.sorting import parse_sort
-from wormdb.bql.tree import Compare, Contains, Not, conjunction
+from wormdb.bql.sorting import SortSpec, parse_sort
+from wormdb.bql.tree import Compare, Contains, Filter, Not, conjunction
 from wormdb.errors import InvalidRequestError, LimitExceededError, Problem
 from wormdb.format import json
-from wormdb.format.path import parse_path
+from wormdb.format.path import Path, parse_path
 from wormdb.settings import FILTER_CONDITIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.bql.sorting import SortSpec
-    from wormdb.bql.tree import Filter
-    from wormdb.format.path import Path
 
 __all__ = ["parse_filter_text", "parse_sort_text"]
 

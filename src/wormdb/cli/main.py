@@ -28,30 +28,37 @@ VERBS = {
     "blob": "Write, read and list the blobs of a collection: files that its documents refer to.",
     "completion": "Print the script that completes worm's commands in a shell.",
     "cost": "Estimate the monthly bill of a workload, or show what a database uses.",
+    "delete": "Delete documents by their ids, or all that --filter finds, in one batch.",
     "diff": "Show the fields in which two versions of a document differ.",
     "doctor": "Test whether a bucket or folder can hold a database.",
     "files": "Show, reconcile, switch on and switch off readable files.",
     "forward": "Bring the log into blocks, indexes and history.",
     "function": "Register, show and drop named filters of a collection.",
     "gc": "Remove what no process needs any more.",
+    "get": "Print one document as JSON.",
     "history": "Show every change of a document: when, by whom, and which fields it changed.",
     "import": "Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.",
     "index": "Make, show and drop the indexes of a collection.",
     "init": "Begin a project: write a schema with an example, and make the folder for data.",
+    "insert": "Save new documents, all of them or none, and print their ids.",
     "layout": "Move oplog, snapshots and trash of readable files to other places.",
     "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
     "node": "Run and show the services that look after a database.",
     "pull": "Bring what changed in a bucket of files to a folder.",
     "push": "Bring what changed in a folder of files to a bucket.",
+    "put": "Save one document: it is new, or replaces the one that has its id.",
     "rollback": "Bring a document back to what one of its changes left, also if it is deleted now.",
     "schema": "Show, compare and change the definitions of a database, or infer them from data.",
+    "shell": "Ask and change a database line by line, with history and completion.",
     "snapshot": "Take, list and restore snapshots of documents.",
     "status": "Show how far each collection is behind its log.",
     "sync": "Keep a folder of files and a bucket equal: pull, then push.",
     "table": "Show, query, sum up, export and rebuild collections.",
     "trash": "List, restore and purge deleted documents of models with softDelete.",
+    "update": "Change one document by its id, or all that --filter finds, in one batch.",
     "verify": "Check everything that is stored, and repair what can be made again.",
     "version": "Show the version and which optional parts are installed.",
+    "watch": "Print each change of a collection as one line of JSON.",
 }
 
 
@@ -96,10 +103,6 @@ def _run(arguments: Sequence[str]) -> int:
             raise
         is_usage = isinstance(error, InvalidRequestError) and not isinstance(error, MissingExtraError)
         return _complain(str(error), 2 if is_usage else 1)
-    except BrokenPipeError:
-        # The reader went away (`worm … | head`): there is nothing to say, and no reader.
-        sys.stderr.close()
-        return 1
     except OSError as error:
         # Files and stores have errors of their own: this is the output, such as a full disk behind `> file`.
         return _complain(f"the output cannot be written: {error.strerror or error}", 1)

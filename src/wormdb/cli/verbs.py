@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import keyword
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,6 +61,29 @@ class Verbs(click.Group):
         command = importlib.import_module(f"{self._modules}{module}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first word; a UsageError with the verb that was probably meant, if there is none."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            from wormdb.schema.problems import find_nearest  # only mistakes need it
+
+            nearest = find_nearest(args[0], self._verbs)
+            hint = "" if nearest is None else f" Did you mean {nearest!r}?"
+            ctx.fail(f"No such command {args[0]!r:.60}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; 0 if its reader went away (`worm … | head`), because it has what it wanted."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # What is still in the buffer goes nowhere, instead of failing once more when the process ends.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+            return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """The list of verbs in a help page."""

@@ -7,9 +7,8 @@ themselves, for one package that makes, reads or checks them.
 PUBLIC = {
     "ledger": "one collection: views, commits, forwarding; and the runtime that opens it",
     "load": "bulk jobs: open, attach, abort",
-    "blocks.listing": "runs of blocks, as a root lists them",
     "blocks.portion": "documents as columns, some at a time",
-    "blocks.runs": "the documents of a root, and of a job",
+    "blocks.runs": "runs of blocks, as a root lists them: the documents of a root, and of a job",
     "blocks.shelf": "blocks that are kept after they were read",
     "bulk.report": "what tasks of a bulk job are told and tell",
     "columns.fetch": "columns of one block",

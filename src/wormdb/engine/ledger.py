@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wormdb.engine.blocks.cache import ColumnCache
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
-from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.blocks.shelf import ColumnCache, Shelf
 from wormdb.engine.commit.commit import CommitResult, Committer
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.offers import Offers

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.bulk.attach import AttachGuard, Attaching
 from wormdb.engine.bulk.report import CONFLICT_RULES, BulkTarget, decode_report
-from wormdb.engine.commit.operations import Guards, Pending
+from wormdb.engine.commit.operations import Guard, Guards, Pending
 from wormdb.engine.commit.resolve import commit_for_sure, opening
 from wormdb.errors import (
     AlreadyExistsError,
@@ -28,17 +28,15 @@ from wormdb.errors import (
     PermissionDeniedError,
     WormError,
 )
-from wormdb.format.event import JobAborted, JobOpened
+from wormdb.format.event import Event, JobAborted, JobOpened
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.engine.bulk.report import ConflictRule, DocumentMaker, JobLedger, TaskReport
-    from wormdb.engine.commit.operations import Guard
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
-    from wormdb.format.event import Event
 
 __all__ = ["BulkOutcome", "JobSpec", "abort", "attach", "job_id", "open_job"]
 

@@ -8,7 +8,7 @@ There is no mapping then, so programs with the older model are refused from that
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,12 +19,12 @@ from wormdb.engine.commit.operations import OvertakenError, Pending
 from wormdb.engine.commit.resolve import commit_for_sure
 from wormdb.engine.load import JobSpec, abort, job_id, open_job
 from wormdb.engine.state.definition import Definition, settled
-from wormdb.engine.state.view import id_key, merge_newest
+from wormdb.engine.state.view import StoredVersion, View, id_key, merge_newest
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
-from wormdb.format.event import JobAttached, SchemaChanged
+from wormdb.format.event import Event, FilesSwitched, JobAttached, SchemaChanged
 from wormdb.format.sample import Sample, Sampler, encode_sample
 from wormdb.format.values import normalize_document
 from wormdb.schema.difference import check_version
@@ -32,14 +32,10 @@ from wormdb.schema.validate import validate
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from wormdb.engine.bulk.report import JobLedger
     from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import Model
 
 __all__ = ["Migrate", "ModelMigration"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wormdb.files.compare.check import names_in
+from wormdb.files.compare.check import CollectionFiles, names_in
 from wormdb.files.compare.faults import list_files
 
 if TYPE_CHECKING:
-    from wormdb.files.compare.check import CollectionFiles
     from wormdb.format.files_record import FilesTable
     from wormdb.schema.model import Layout
 

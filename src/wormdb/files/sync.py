@@ -21,28 +21,22 @@ from wormdb.errors import (
     OutcomeUnknownError,
     UnavailableError,
 )
-from wormdb.files.compare.check import examine_files, names_in
-from wormdb.files.compare.faults import list_files
+from wormdb.files.compare.check import CollectionFiles, examine_files, names_in
+from wormdb.files.compare.faults import FileFault, list_files
 from wormdb.files.contents.expected import files_of
-from wormdb.files.contents.names import BUCKET_SENTINEL
+from wormdb.files.contents.names import BUCKET_SENTINEL, FileNames
 from wormdb.files.write.guard import number_in
 from wormdb.files.write.publish import identity_of
-from wormdb.files.write.tables import mark_unwritten
-from wormdb.format.files_record import FilesFill
+from wormdb.files.write.tables import TableKey, mark_unwritten
+from wormdb.format.files_record import FilesFill, FilesTable
 from wormdb.settings import DELETE_MANY_KEYS
-from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.storage.store import IfAbsent, IfMatch, StoredObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wormdb.engine.state.view import View
-    from wormdb.files.compare.check import CollectionFiles
-    from wormdb.files.compare.faults import FileFault
-    from wormdb.files.contents.names import FileNames
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.files.write.tables import TableKey
-    from wormdb.format.files_record import FilesTable
-    from wormdb.storage.store import StoredObject
 
 __all__ = ["FilesSyncResult", "mend_tables", "remove_files", "sync_files"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.files.compare.faults import meta_fault, read_part
+from wormdb.files.compare.faults import TableFile, meta_fault, read_part
 from wormdb.files.contents.expected import EDITED
 from wormdb.files.sync import mend_tables
-from wormdb.files.write.tables import keys_of, specs_of
+from wormdb.files.write.tables import TableKey, TableSpec, keys_of, specs_of
 from wormdb.format.files_record import FilesPart, FilesTable
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.files.compare.check import CollectionFiles, FilesState
-    from wormdb.files.compare.faults import TableFile
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.files.write.tables import TableKey, TableSpec
 
 __all__ = ["TableState", "rewrite_tables", "table_states"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wormdb.files.compare.check import CollectionFiles, examine_files
 from wormdb.files.sync import sync_files
 from wormdb.maintenance.audit.repair import repair
-from wormdb.maintenance.audit.report import AuditReport
+from wormdb.maintenance.audit.report import AuditReport, Repair, Verification
 from wormdb.maintenance.audit.verify import verify
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from wormdb.files.compare.faults import FileFault
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.maintenance.audit.report import Repair, Verification
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["file_site", "repair_all", "verify_all"]

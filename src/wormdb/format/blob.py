@@ -10,14 +10,11 @@ the log number of that removal: `sha256:<64 hex digits>-<number>`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from wormdb.settings import BLOB_BYTES_MAX, BLOB_TYPE_CHARS_MAX, INT_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "BLOB_FIELD",

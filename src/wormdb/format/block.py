@@ -14,7 +14,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -34,7 +34,6 @@ from wormdb.settings import KIB, MIB, PAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Literal
 
     import pyarrow as pa
 

@@ -16,8 +16,8 @@ import msgspec
 
 from wormdb.format.arrays import array_of
 from wormdb.format.columns import ColumnSpec, EncodedColumn, arrow_type, column_of, column_of_json, settle_codes
-from wormdb.format.kinds import MISSING
-from wormdb.format.path import get_direct, parse_path
+from wormdb.format.kinds import MISSING, Missing
+from wormdb.format.path import Path, get_direct, parse_path
 from wormdb.format.project import project, project_raw
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.format.kinds import Missing
-    from wormdb.format.path import Path
 
 __all__ = ["bulk_columns"]
 

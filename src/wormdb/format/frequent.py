@@ -17,7 +17,7 @@ import msgspec
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec, plain_type
-from wormdb.format.path import parse_path
+from wormdb.format.path import Path, parse_path
 from wormdb.format.wrappers import READERS, MalformedError
 from wormdb.settings import FOUND_COLUMNS_MAX, FOUND_PATH_BYTES_MAX, FOUND_PATH_DEPTH_MAX, FOUND_VALUE_BYTES_MAX, MIB
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.format.path import Path
 
 __all__ = ["CHOICE", "frequent_columns", "frequent_columns_of_texts"]
 

@@ -20,7 +20,7 @@ from math import inf, isnan, nextafter
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import LimitExceededError
-from wormdb.format.kinds import Binary, Decimal128, Kind, kind_of
+from wormdb.format.kinds import Binary, Decimal128, Document, Kind, ObjectId, Regex, Timestamp, kind_of
 from wormdb.format.wrappers import milliseconds, regex_options
 from wormdb.settings import INDEX_KEY_BYTES_MAX
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from wormdb.format.kinds import Document, ObjectId, Regex, Timestamp
 
 __all__ = ["check_index_key", "encode_key", "encode_keys", "prefix_end"]
 

@@ -12,13 +12,12 @@ from decimal import Decimal
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.format.kinds import Decimal128, Kind, Timestamp, kind_of
+from wormdb.format.kinds import Binary, Decimal128, Document, Kind, Regex, Timestamp, kind_of
 from wormdb.format.wrappers import regex_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.format.kinds import Binary, Document, Regex
 
 __all__ = ["compare"]
 

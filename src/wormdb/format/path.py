@@ -15,13 +15,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.format.kinds import MISSING
+from wormdb.format.kinds import MISSING, Document
 from wormdb.settings import DOCUMENT_DEPTH_MAX, FIELD_NAME_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.format.kinds import Document
 
 __all__ = [
     "TRAVERSED",

@@ -19,13 +19,12 @@ import msgspec
 
 from wormdb.format.frame import corrupt
 from wormdb.format.kinds import MISSING, Missing
-from wormdb.format.path import TRAVERSED, get_direct, parse_path
+from wormdb.format.path import TRAVERSED, Path, get_direct, parse_path
 from wormdb.format.wrappers import READERS, MalformedError, stored_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from wormdb.format.path import Path
 
 __all__ = ["project", "project_raw", "read_id"]
 

@@ -9,11 +9,11 @@ recursion, so neither a self-referencing list nor a hostile nest can exhaust the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, DecimalException
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
@@ -43,9 +43,6 @@ from wormdb.settings import (
     INT_MAX,
     INT_MIN,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 __all__ = [
     "MISSING",

@@ -10,21 +10,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from wormdb.bql.aggregation import AggregationState, parse_aggregation
+from wormdb.bql.aggregation import Aggregation, AggregationState, parse_aggregation
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format import json
 from wormdb.format.path import is_position
 from wormdb.jobs.scan import JobScan
-from wormdb.jobs.work import Output
+from wormdb.jobs.work import Output, ProgressListener, Runner
 from wormdb.query.columns.tally import ColumnTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from wormdb.api.options import WrittenFilter
-    from wormdb.bql.aggregation import Aggregation
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner
 
 __all__ = ["AggregateOptions", "aggregate"]
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.arrow import TableReader, default_columns
-from wormdb.api.options import read_filter
+from wormdb.api.options import WrittenFilter, read_filter
 from wormdb.bql.accumulators import Extreme
 from wormdb.bql.tree import MatchAll
 from wormdb.engine.forward.analysis import changes_through, publish_statistics
@@ -34,14 +34,12 @@ from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
 from wormdb.jobs.compact import site_of
 from wormdb.jobs.scan import JobScan, cells_along, field_names
-from wormdb.jobs.work import Output
+from wormdb.jobs.work import Output, ProgressListener, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.api.options import WrittenFilter
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner
 
 __all__ = [
     "Analysis",
@@ -61,14 +59,14 @@ HISTOGRAM_BUCKETS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class AnalyzeOptions:
-    """What is looked at."""
+    """Which documents and fields are analyzed."""
 
     fields: tuple[str, ...] = ()
     """Without any those of the model, or every field that a document has."""
     filter: WrittenFilter = None
     as_of: str | None = None
     top: int = 10
-    """How many frequent values are told."""
+    """How many frequent values the report has."""
     tasks: int | None = None
     """How many pieces of work are wanted."""
     save: bool = True
@@ -93,16 +91,16 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class FieldReport:
-    """The values of one field. Elements of arrays count each, but not for `kinds`."""
+    """The values of one field. Each element of an array counts, except in `kinds`."""
 
     name: str
     missing: int
-    """Documents that do not have it."""
+    """Documents without the field."""
     kinds: dict[str, int]
     """By kind how many documents have a value of it."""
     distinct: int
     is_exact: bool
-    """Whether `distinct` is; then `top` is told too."""
+    """Whether `distinct` is exact; then there is `top` too."""
     low: str | None
     """The least value, as JSON; None of none."""
     high: str | None
@@ -172,7 +170,7 @@ class _Analyze:
     paths: tuple[str, ...]
 
     def __call__(self, body: bytes, /) -> Output:
-        """The state of what was gathered. Costs the scan of one piece."""
+        """The state after one piece. Costs the scan of it."""
         gathered = _FieldTallies({path: FieldTally() for path in self.paths})
         for portion in self.scan.portions(body, list(dict.fromkeys(["_id", *self.paths]))):
             columns = {path: cells_along(portion, path) for path in self.paths}
@@ -217,7 +215,7 @@ class _FieldTallies:
         self._cut()
 
     def report(self, name: str, path: str, most: int) -> FieldReport:
-        """What is told of one field."""
+        """The report of one field."""
         tally = self.fields[path]
         low, high = tally.low.result(), tally.high.result()
         return FieldReport(
@@ -287,7 +285,7 @@ def _text_of(value: Any) -> str:
 
 @dataclass(slots=True)
 class FieldTally:
-    """The state over some rows. Elements of arrays count each, except for `kinds`."""
+    """The state over some rows. Each element of an array counts, except in `kinds`."""
 
     missing: int = 0
     kinds: Counter[str] = field(default_factory=Counter)

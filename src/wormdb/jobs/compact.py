@@ -28,7 +28,7 @@ from wormdb.engine.forward.compact import (
 )
 from wormdb.errors import ConflictError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockEntry
-from wormdb.jobs.work import Item, Output
+from wormdb.jobs.work import Item, Output, ProgressListener, Runner
 from wormdb.maintenance.gc.jobs import read_after
 from wormdb.settings import BLOCK_BYTES_TARGET
 from wormdb.system.types import LogNumber
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.log.root import RootState
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["CompactOptions", "CompactPlan", "CompactResult", "ListPlan", "compact", "plan_compact"]
@@ -67,9 +66,9 @@ class ListPlan:
 
     name: ListName
     runs: int
-    """That a read looks at now."""
+    """Runs that a read looks at now."""
     blocks: int
-    """That are written again …"""
+    """Blocks that are written again …"""
     size: int
     """… their stored bytes …"""
     rows: int

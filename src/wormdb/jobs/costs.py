@@ -30,7 +30,7 @@ PRICE_LISTS: dict[str, Prices] = {
 }
 
 DAYS = 30.4
-"""In a month."""
+"""Days in a month."""
 DAY_SECONDS = 86_400
 INDEX_BYTES = 45
 """Of one entry of an index, about."""
@@ -45,9 +45,9 @@ class Workload:
     """What a database is used for. All numbers are of the whole database."""
 
     documents: float = 0
-    """There in the end."""
+    """Documents that there are in the end."""
     bytes: float = 1_000
-    """Of one document as JSON."""
+    """Bytes of one document as JSON."""
     writes_per_day: float = 0
     """Documents inserted, changed or deleted."""
     batch: float = 1
@@ -56,11 +56,11 @@ class Workload:
     """Questions that find a few documents, by id or by an index."""
     collections: float = 1
     indexes: float = 0
-    """Of each collection."""
+    """Indexes of each collection."""
     nodes: float = 1
     """Services that run all day; without any, writers bring their log forward themselves."""
     months: float = 1
-    """Of changes that are kept as history."""
+    """Months of changes that are kept as history."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -84,7 +84,7 @@ class BillItem:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """A month."""
+    """The bill of one month."""
 
     prices: str
     items: tuple[BillItem, ...]

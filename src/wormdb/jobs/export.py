@@ -19,16 +19,16 @@ from wormdb.api.columns import ArrowColumn
 from wormdb.api.document import show_values, with_id
 from wormdb.bql.projection import parse_projection, write_projection
 from wormdb.bql.tree import EVERYTHING
-from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT, Portion
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.jobs.place import absolute
+from wormdb.jobs.place import Where, absolute
 from wormdb.jobs.plain_text import csv_line
 from wormdb.jobs.scan import JobScan, cells_along, field_names
 from wormdb.jobs.target import OutputFile, OutputFiles, finish, folder_name, make_room, store_at
-from wormdb.jobs.work import Output
+from wormdb.jobs.work import Output, ProgressListener, Runner
 from wormdb.query.execute.answer import HitMaker
-from wormdb.query.execute.rows import ColumnBatch
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, RowBatch
 from wormdb.query.request import QueryRequest
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.api.options import WrittenFilter, WrittenSelect
-    from wormdb.engine.blocks.portion import Portion
-    from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner
-    from wormdb.query.execute.rows import DocumentBatch, RowBatch
     from wormdb.schema.model import Model
 
 __all__ = ["FORMS", "ExportOptions", "ExportResult", "Form", "export"]
@@ -193,7 +189,7 @@ class _Export:
 
     @property
     def names(self) -> list[str]:
-        """Of columns."""
+        """The names of the columns."""
         return [name for name, _ in self.columns or ()]
 
     def typed(self, types: Mapping[str, Any]) -> _Export:

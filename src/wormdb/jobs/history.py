@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from wormdb.format import json
-from wormdb.format.past import difference, misc_ms
-from wormdb.jobs.place import absolute
+from wormdb.format.past import Version, difference, misc_ms
+from wormdb.jobs.place import Where, absolute
 from wormdb.jobs.scan import JobScan
 from wormdb.jobs.shares import Share, all_ranges
 from wormdb.jobs.target import OutputFile, OutputFiles, finish, make_room, store_at
-from wormdb.jobs.work import Item, Output
+from wormdb.jobs.work import Item, Output, ProgressListener, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
-    from wormdb.format.past import Version
-    from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner
 
 __all__ = ["HistoryExport", "HistoryForm", "HistoryTable", "export_history"]
 

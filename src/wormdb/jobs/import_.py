@@ -13,31 +13,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.api.imports.conflicts import KeyClash, Suspect
+from wormdb.api.imports.conflicts import KeyClash, Losers, Suspect
 from wormdb.api.imports.intake import RejectedRecord, Rejection, makes_ids
 from wormdb.api.imports.load import ConflictFoundError, ImportLoader, LoadRules
-from wormdb.api.imports.rows import some_rows
-from wormdb.api.imports.run import ImportRules, Loads, run_import
+from wormdb.api.imports.rows import Rows, some_rows
+from wormdb.api.imports.run import ImportResult, ImportRules, Loads, Pieces, run_import
 from wormdb.api.imports.stream import Stream
 from wormdb.errors import LimitExceededError
-from wormdb.jobs.parts import Piece
-from wormdb.jobs.records import Reading, count_records, read_files, rows_of
+from wormdb.jobs.parts import FileForm, Piece
+from wormdb.jobs.records import RecordRules, count_records, read_files, rows_of
 from wormdb.jobs.sources import pieces_of
-from wormdb.jobs.work import Item, Output
+from wormdb.jobs.work import Item, Output, ProgressListener, Runner, Work
 from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.imports.conflicts import Losers
-    from wormdb.api.imports.rows import Rows
-    from wormdb.api.imports.run import ImportResult, Pieces
     from wormdb.api.records import Record
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.jobs.parts import FileForm
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner, Work
 
 __all__ = [
     "FilePieces",
@@ -46,9 +41,9 @@ __all__ = [
     "ImportRules",
     "LoadedPiece",
     "RejectedRecord",
-    "gathered",
     "import_files",
     "import_pieces",
+    "join_loads",
     "load_files",
     "load_piece",
 ]
@@ -73,7 +68,7 @@ class FileRecords:
     actor: str | None = None
     is_strict: bool = False
     """Whether nothing is imported if any record is rejected."""
-    reading: Reading = field(default_factory=Reading)
+    reading: RecordRules = field(default_factory=RecordRules)
     """What is done with each record before it is imported."""
     rejects_max: int | None = None
     """Nothing is imported if more records are rejected."""
@@ -246,7 +241,7 @@ def load_piece(access: Access[Any], rules: LoadRules, task: int, rows: Iterable[
     return LoadedPiece(report, read, lines[0], kept.rejected)
 
 
-def gathered(loaded: Sequence[LoadedPiece]) -> Loads:
+def join_loads(loaded: Sequence[LoadedPiece]) -> Loads:
     """What became of all pieces. No requests."""
     return Loads(
         [each.report for each in loaded],
@@ -262,20 +257,20 @@ class FilePieces:
 
     where: Where
     pieces: Sequence[Piece]
-    reading: Reading
+    reading: RecordRules
     runner: Runner
     told: ProgressListener | None
     _is_counted: bool = False
 
     def small(self) -> None:
-        """Workers are for much."""
+        """None: workers are for many records."""
 
     def load(self, rules: LoadRules, losers: Sequence[Losers]) -> Loads:
         """`Loader.load` of each piece, with its losers, if there are any; lines are those of whole files."""
         more = [msgspec.msgpack.encode(each) for each in losers] or [msgspec.msgpack.encode({})] * len(self.pieces)
         bodies = self._run("import", _Load(self.where, self.reading, rules), more)
         found = [msgspec.msgpack.decode(body, type=LoadedPiece) for body in bodies]
-        return gathered(list(_placed(self.pieces, found)))
+        return join_loads(list(_placed(self.pieces, found)))
 
     def keys(self, rules: LoadRules) -> list[bytes]:
         """`Loader.keys` of each piece."""
@@ -342,7 +337,7 @@ class _FileWork:
     """What is done with one piece; a value that can be sent."""
 
     where: Where
-    reading: Reading
+    reading: RecordRules
     rules: LoadRules
 
     def opened(self, body: bytes) -> tuple[Access[Any], int, Iterator[Rows], bytes]:

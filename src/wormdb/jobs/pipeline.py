@@ -5,26 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wormdb.jobs.aggregate import AggregateOptions, aggregate
-from wormdb.jobs.analyze import AnalyzeOptions, analyze
-from wormdb.jobs.compact import CompactOptions, compact, plan_compact
-from wormdb.jobs.export import ExportOptions, export
-from wormdb.jobs.history import export_history
-from wormdb.jobs.import_ import import_files
+from wormdb.jobs.analyze import Analysis, AnalyzeOptions, analyze
+from wormdb.jobs.compact import CompactOptions, CompactPlan, CompactResult, compact, plan_compact
+from wormdb.jobs.export import ExportOptions, ExportResult, export
+from wormdb.jobs.history import HistoryExport, HistoryForm, export_history
+from wormdb.jobs.import_ import FileRecords, ImportReport, import_files
 from wormdb.jobs.place import Where
-from wormdb.jobs.rebuild import RebuildOptions, rebuild
+from wormdb.jobs.rebuild import RebuildOptions, RebuildResult, rebuild
 from wormdb.jobs.verify import verify_collection
-from wormdb.jobs.work import LocalRunner
+from wormdb.jobs.work import LocalRunner, ProgressListener, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.jobs.analyze import Analysis
-    from wormdb.jobs.compact import CompactPlan, CompactResult
-    from wormdb.jobs.export import ExportResult
-    from wormdb.jobs.history import HistoryExport, HistoryForm
-    from wormdb.jobs.import_ import FileRecords, ImportReport
-    from wormdb.jobs.rebuild import RebuildResult
-    from wormdb.jobs.work import ProgressListener, Runner
     from wormdb.maintenance.audit.report import Verification
 
 __all__ = ["Pipeline", "local_pipeline"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.api.database import connect
+from wormdb.api.database import Database, connect
 from wormdb.api.schema import PublishedSchema
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.problems import did_you_mean
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.collection import Collection
-    from wormdb.api.database import Database
     from wormdb.api.document import Document
 
 __all__ = ["PLACE_OPTIONS", "WORKER_SETTINGS", "Where", "absolute"]
@@ -85,7 +84,7 @@ class Where:
         outer: Mapping[str, Any] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> Where:
-        """What a caller says. No requests; raises InvalidRequestError unless either model or collection is given."""
+        """The place that a caller names. No requests; raises InvalidRequestError unless one of both is given."""
         if (model is None) == (collection is None):
             raise InvalidRequestError(
                 f"a job on {url}",

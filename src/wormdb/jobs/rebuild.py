@@ -16,21 +16,18 @@ import msgspec
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.forward.compact import Aim, CompactionPiece, runs_in, select
 from wormdb.engine.forward.rebuild import BuiltIndex, PartTrees, extract_part, join_parts, publish_indexes
-from wormdb.engine.tree.definition import decode_index
+from wormdb.engine.tree.definition import Index, decode_index
 from wormdb.errors import SnapshotTooOldError, UnavailableError
-from wormdb.jobs.compact import CompactOptions, compact, site_of
-from wormdb.jobs.work import Item, Output
+from wormdb.jobs.compact import CompactOptions, CompactResult, compact, site_of
+from wormdb.jobs.work import Item, Output, ProgressListener, Runner
 from wormdb.settings import BLOCK_BYTES_TARGET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.engine.log.root import Place, RootState
-    from wormdb.engine.tree.definition import Index
     from wormdb.format.root import Root
-    from wormdb.jobs.compact import CompactResult
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["RebuildOptions", "RebuildResult", "RebuiltIndex", "rebuild", "rebuild_indexes"]
@@ -167,7 +164,7 @@ class _Plan:
     collection: str
     """The incarnation."""
     definitions: tuple[tuple[str, bytes], ...]
-    """Of the indexes, by name."""
+    """The definitions of the indexes, by name."""
 
     @classmethod
     def of(cls, where: Where, root: Root) -> _Plan:

@@ -8,39 +8,35 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
 
 from wormdb.api.imports.rows import Rows, some_rows
-from wormdb.api.records import Record, RowCut, cut_rows, plain_cells, read_columns, read_records
+from wormdb.api.records import Form, Record, RowCut, cut_rows, plain_cells, read_columns, read_records
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.segment import decode_segment
-from wormdb.jobs.parts import GZIP
+from wormdb.jobs.parts import GZIP, FilePart, Piece
 from wormdb.jobs.target import store_at
-from wormdb.jobs.work import Course, Item, Output
+from wormdb.jobs.work import Course, Item, Output, ProgressListener
 from wormdb.settings import MIB, RECORD_BYTES_MAX
 from wormdb.storage.store import ByteRange
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import BinaryIO
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from wormdb.api.records import Form
-    from wormdb.jobs.parts import FilePart, Piece
-    from wormdb.jobs.work import ProgressListener
     from wormdb.schema.model import Model
 
 __all__ = [
     "STEP_BYTES",
     "Chunk",
     "FileRange",
-    "Reading",
+    "RecordRules",
     "Survey",
     "count_records",
     "parts_between",
@@ -57,7 +53,7 @@ _FETCHED_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RecordRules:
     """What is done with each record before it is imported. A value that can be sent."""
 
     is_csv_safe: bool = False
@@ -65,7 +61,7 @@ class Reading:
     is_rejects: bool = False
     """Whether files are those of rejected records: what was corrected in them is imported."""
     from_line: int = 0
-    """Records that begin before this line are passed over."""
+    """Records that begin before this line are skipped."""
 
     @property
     def can_cut(self) -> bool:
@@ -79,12 +75,12 @@ class Reading:
         return map(plain_cells, records) if self.is_csv_safe else records
 
 
-def rows_of(piece: Piece, model: Model | None, reading: Reading | None = None) -> Iterator[Rows]:
+def rows_of(piece: Piece, model: Model | None, reading: RecordRules | None = None) -> Iterator[Rows]:
     """All records of a piece, in order. 1 GET for each file and each 4 MiB of it, of Parquet for each MiB.
 
     Raises InvalidRequestError for a file that cannot be read at all; a record that cannot says so itself.
     """
-    reading = reading or Reading()
+    reading = reading or RecordRules()
     entities = _entities(piece, model)
     for part in piece.parts:
         name = piece.file(part)
@@ -105,7 +101,7 @@ def rows_of(piece: Piece, model: Model | None, reading: Reading | None = None) -
 
 
 def read_files(
-    pieces: Sequence[Piece], model: Model | None, reading: Reading, told: ProgressListener | None = None
+    pieces: Sequence[Piece], model: Model | None, reading: RecordRules, told: ProgressListener | None = None
 ) -> Iterator[Rows]:
     """All records of files, one after the other; `told` hears how far it is. Costs and raises as `rows_of`."""
     items = [Item(piece.name, b"", piece.size) for piece in pieces]
@@ -128,7 +124,7 @@ def count_records(piece: Piece) -> int:
     return sum(1 for _ in _streamed(piece.folder, part))
 
 
-def _some(name: str, part: FilePart, records: Iterable[Record], reading: Reading) -> Iterator[Rows]:
+def _some(name: str, part: FilePart, records: Iterable[Record], reading: RecordRules) -> Iterator[Rows]:
     for some in some_rows(name, reading.records(records), part.source, reading.from_line):
         yield replace(some, first=some.first + part.before) if part.before else some
 
@@ -288,13 +284,13 @@ class Survey:
     size: int
 
     def encode(self) -> bytes:
-        """To be sent."""
+        """As bytes that can be sent."""
         return msgspec.msgpack.encode(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What a chunk is like."""
+    """Where rows and lines begin in a chunk."""
 
     begin: int
     """Where its first line begins."""
@@ -306,7 +302,7 @@ class Chunk:
 
     @classmethod
     def decode(cls, body: bytes) -> Chunk:
-        """What was sent."""
+        """The value of bytes that were sent."""
         return msgspec.msgpack.decode(body, type=Chunk)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.api.options import read_filter
 from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key
-from wormdb.query.columns.match import compile_columns
+from wormdb.query.columns.match import ColumnFilter, compile_columns
 from wormdb.query.physical.terms import Conjunction, bounds_of, intersect_keys
 
 if TYPE_CHECKING:
@@ -22,16 +22,15 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.columns.match import ColumnFilter
 
-__all__ = ["NAN_KEY", "Narrowing", "RowFilter", "overlap"]
+__all__ = ["NAN_KEY", "RowBounds", "RowFilter", "overlap"]
 
 
 NAN_KEY: Final = encode_key(nan)
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
+class RowBounds:
     """What is known of the rows that are wanted, by path."""
 
     ranges: dict[str, Range] = field(default_factory=dict)
@@ -40,7 +39,7 @@ class Narrowing:
     nan_paths: frozenset[str] = frozenset()
     """Where NaN would be wanted too, though its key is not in the range."""
 
-    def both(self, other: Narrowing) -> Narrowing:
+    def both(self, other: RowBounds) -> RowBounds:
         """What is known of rows for which both hold."""
         ranges = dict(self.ranges)
         for path, span in other.ranges.items():
@@ -48,7 +47,7 @@ class Narrowing:
         points = dict(self.points)
         for path, keys in other.points.items():
             points[path] = points.get(path, keys) & keys
-        return Narrowing(ranges, points, self.nan_paths | other.nan_paths)
+        return RowBounds(ranges, points, self.nan_paths | other.nan_paths)
 
 
 def overlap(one: Range, other: Range) -> Range:
@@ -71,7 +70,7 @@ class RowFilter:
 
     @property
     def paths(self) -> frozenset[str]:
-        """What portions must have to be asked."""
+        """The columns that a portion must have."""
         return _compiled(self.text).paths
 
     def apply(self, portions: Iterator[Portion]) -> Iterator[Portion]:
@@ -82,8 +81,8 @@ class RowFilter:
             if found.rows:
                 yield found
 
-    def narrowing(self) -> Narrowing:
-        """Outside of what no row can match. No requests."""
+    def narrowing(self) -> RowBounds:
+        """The bounds outside of which no row can match. No requests."""
         conjunction = Conjunction.of(_read(self.text))
         ranges = bounds_of(conjunction)
         points: dict[str, frozenset[bytes]] = {}
@@ -105,7 +104,7 @@ class RowFilter:
             )
             if single is not None:
                 points[path] = frozenset(span.low for span in single.ranges)
-        return Narrowing(ranges, points)
+        return RowBounds(ranges, points)
 
 
 @lru_cache(maxsize=16)

@@ -7,26 +7,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.api.options import expand_functions, read_filter
+from wormdb.api.options import WrittenFilter, expand_functions, read_filter
 from wormdb.bql.aggregation import value_of
-from wormdb.bql.tree import MatchAll, has_calls
-from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.bql.tree import Filter, MatchAll, has_calls
+from wormdb.engine.blocks.portion import DOCUMENT, Portion
 from wormdb.errors import LimitExceededError
 from wormdb.format import json
 from wormdb.format.path import TRAVERSED, parse_path
-from wormdb.jobs.row_filter import Narrowing, RowFilter
+from wormdb.jobs.row_filter import RowBounds, RowFilter
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState
-from wormdb.jobs.work import Item, Output
+from wormdb.jobs.work import Item, Output, ProgressListener, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.api.options import WrittenFilter
-    from wormdb.bql.tree import Filter
-    from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import ProgressListener, Runner
 
 __all__ = ["JobScan", "cells_along", "field_names", "share_portions", "written_filter"]
 
@@ -53,7 +49,7 @@ class JobScan:
 
     def items(self, tasks: int | None = None) -> list[Item]:
         """Pieces of about one size, and `tasks` if that is given. Costs as `shares`."""
-        narrowing = Narrowing() if self.filter is None else self.filter.narrowing()
+        narrowing = RowBounds() if self.filter is None else self.filter.narrowing()
         found = shares(self.state, narrowing, tasks=tasks)
         name = self.state.where.name
         return [

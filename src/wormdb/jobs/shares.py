@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.columns.scan import is_excluded
-from wormdb.engine.state.view import id_key
+from wormdb.engine.state.view import View, id_key
 from wormdb.engine.tree.entries import ALL_ENTRIES, Range
-from wormdb.jobs.row_filter import NAN_KEY
+from wormdb.jobs.row_filter import NAN_KEY, RowBounds
 from wormdb.settings import KIB, MIB
 
 if TYPE_CHECKING:
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.sidecar import PageMap
-    from wormdb.jobs.row_filter import Narrowing
     from wormdb.jobs.state import PinnedState
 
 __all__ = ["Share", "all_ranges", "shares"]
@@ -60,7 +58,7 @@ class Share:
     """… and documents."""
 
 
-def shares(state: PinnedState, narrowing: Narrowing, *, tasks: int | None) -> list[Share]:
+def shares(state: PinnedState, narrowing: RowBounds, *, tasks: int | None) -> list[Share]:
     """The shares of all tasks, of which `tasks` are wanted; none if nothing can be found.
 
     1 GET for each page of a long list of blocks, and for the page map of a large block that is shared. A look-up in
@@ -90,7 +88,7 @@ def all_ranges(state: PinnedState, *, tasks: int | None) -> list[Share]:
 # --- documents by their keys ---
 
 
-def _keys(ledger: Ledger, view: View, narrowing: Narrowing) -> list[bytes] | None:
+def _keys(ledger: Ledger, view: View, narrowing: RowBounds) -> list[bytes] | None:
     """The keys of all documents that can be wanted, if they are few enough to be looked up."""
     most = min(IDS_MAX, max(view.count // 100, TASK_IDS))
     given = narrowing.points.get("_id")
@@ -166,7 +164,7 @@ class _Blocks:
         return _Blocks(kept, self.tail)
 
 
-def _bounds(blocks: _Blocks, narrowing: Narrowing) -> dict[str, Range]:
+def _bounds(blocks: _Blocks, narrowing: RowBounds) -> dict[str, Range]:
     """The ranges by which blocks may be left out: not those where a NaN would be missed."""
     unsafe = {
         stats.path

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.api.records import form_of
 from wormdb.errors import InvalidRequestError, NotFoundError
-from wormdb.jobs.parts import GZIP, FilePart, Piece
+from wormdb.jobs.parts import GZIP, FileForm, FilePart, Piece
 from wormdb.jobs.place import absolute
 from wormdb.jobs.records import Chunk, Survey, parts_between, parts_of_groups, survey
 from wormdb.jobs.target import store_at
-from wormdb.jobs.work import Item
+from wormdb.jobs.work import Item, ProgressListener, Runner
 from wormdb.settings import MIB
-from wormdb.storage.store import ByteRange
+from wormdb.storage.store import ByteRange, ObjectInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.jobs.parts import FileForm
-    from wormdb.jobs.work import ProgressListener, Runner
-    from wormdb.storage.store import ObjectInfo
 
 __all__ = ["pieces_of", "size_of"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.api.history import parse_as_of
 from wormdb.engine.columns.scan import portions_of, scan_columns
-from wormdb.engine.state.moments import view_at
+from wormdb.engine.state.moments import AsOf, view_at
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.commit.pinned import PinnedView
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.entries import Range
     from wormdb.jobs.place import Where

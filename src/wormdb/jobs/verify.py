@@ -20,11 +20,11 @@ from wormdb.format.blocklist import BlockEntry
 from wormdb.format.root import encode_root
 from wormdb.jobs.shares import all_ranges
 from wormdb.jobs.state import PinnedState
-from wormdb.jobs.work import Item, Output
+from wormdb.jobs.work import Item, Output, ProgressListener, Runner
 from wormdb.maintenance.audit.chain import check_chain
 from wormdb.maintenance.audit.lists import CheckedList, Where, claim_of, is_sound
 from wormdb.maintenance.audit.parts import LogOutline, PartTally, look_at_range
-from wormdb.maintenance.audit.report import AuditReport
+from wormdb.maintenance.audit.report import AuditReport, Verification
 from wormdb.maintenance.audit.verify import RootExamination, verify_parts
 from wormdb.settings import MIB
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.jobs.place import Where as Place
-    from wormdb.jobs.work import ProgressListener, Runner
-    from wormdb.maintenance.audit.report import Verification
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["verify_collection"]

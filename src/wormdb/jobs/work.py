@@ -20,12 +20,11 @@ import msgspec
 
 from wormdb import errors
 from wormdb.errors import WormError
-from wormdb.system.clock import SystemClock
+from wormdb.system.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.system.clock import Clock
 
 __all__ = [
     "Course",

@@ -9,14 +9,13 @@ from wormdb.engine.log.entries import Log
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Place, Register
 from wormdb.errors import NotFoundError
-from wormdb.storage.store import ByteRange
+from wormdb.storage.store import ByteRange, Store
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger, Runtime
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.format.root import Root
     from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Store
 
 __all__ = ["StoredCollection"]
 

@@ -1,4 +1,4 @@
-"""What is changed, and how: the documents that are meant, and what becomes of each. Values without a place."""
+"""Which documents a call changes, and how. Values that belong to no collection."""
 
 from __future__ import annotations
 
@@ -7,23 +7,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import compile_positions
-from wormdb.bql.sorting import parse_sort
+from wormdb.bql.sorting import SortSpec, WrittenSort, parse_sort
 from wormdb.bql.text import parse_filter_text
-from wormdb.bql.tree import And, Compare
-from wormdb.bql.update.update import apply_update, parse_update
+from wormdb.bql.tree import And, Compare, Filter
+from wormdb.bql.update.update import Update, apply_update, parse_update
 from wormdb.bql.update.upsert import check_replacement, upsert_document
 from wormdb.errors import InvalidRequestError
-from wormdb.format.kinds import MISSING
+from wormdb.format.kinds import MISSING, Document
 from wormdb.query.request import BY_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from wormdb.bql.sorting import SortSpec, WrittenSort
-    from wormdb.bql.tree import Filter
-    from wormdb.bql.update.update import Update
-    from wormdb.format.kinds import Document
 
 __all__ = ["Edit", "Operators", "Replacement", "Targets"]
 
@@ -121,7 +117,7 @@ class Replacement:
 
 
 def _identity(tree: Filter) -> Any:
-    """The id that every document has which matches; MISSING if the filter does not say."""
+    """The id that every matching document has; MISSING if the filter does not say."""
     match tree:
         case Compare(("_id",), "eq", value):
             return value

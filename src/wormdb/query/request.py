@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from wormdb.bql.sorting import SortSpec
-from wormdb.bql.tree import EVERYTHING
+from wormdb.bql.tree import EVERYTHING, Filter
 
 if TYPE_CHECKING:
     from wormdb.bql.projection import Projection
-    from wormdb.bql.tree import Filter
 
 __all__ = ["BY_ID", "STRATEGIES", "QueryRequest", "Strategy"]
 
@@ -35,11 +34,11 @@ class QueryRequest:
     after: bytes | None = None
     """Only rows whose sort key (`wormdb.bql.sorting.sort_key`) comes after this one: the last of the page before."""
     strategy: Strategy | None = None
-    """The only one that may be used."""
+    """The only strategy that may be used."""
     rows_max: int | None = None
-    """How many rows may be looked at before it is given up with LimitExceededError."""
+    """The most rows that may be read; more raise LimitExceededError."""
     deadline: float | None = None
-    """When it is given up with UnavailableError, by the monotonic clock, in seconds."""
+    """The deadline on the monotonic clock, in seconds; after it the query raises UnavailableError."""
     is_raw: bool = False
     """Rows are wanted as they are stored, not decoded; only of whole documents."""
     is_count: bool = False

@@ -10,18 +10,16 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
-from wormdb.bql.tree import And, Compare, Exists, In, MatchAll, MatchNone, Not, Or, StartsWith
+from wormdb.bql.tree import And, Compare, Exists, Filter, In, MatchAll, MatchNone, Not, Or, StartsWith
 from wormdb.engine.tree.entries import Range
 from wormdb.engine.tree.statistics import IndexStatistics
-from wormdb.format.field_statistics import BOUND_BYTES_MAX, digest_of
+from wormdb.format.field_statistics import BOUND_BYTES_MAX, FieldStatistics, digest_of
 from wormdb.format.key import encode_key, prefix_end
 from wormdb.query.physical.terms import NULL_KEY, find_keys, intersect_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.bql.tree import Filter
-    from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.path import Path
     from wormdb.query.sources.source import Facts
 
@@ -90,7 +88,7 @@ LEAST_SHARE: Final = 0.1
 HITS_ENOUGH: Final = 10
 """Documents of the sample that tell the share of a filter well enough."""
 HITS_TIMES: Final = 4
-"""The true number of hits may be this many times the sampled one, or one such part of it …"""
+"""The true number of hits may be this many times the sampled one, or the sampled one divided by it …"""
 HITS_MORE: Final = 3
 """… and this many hits more."""
 BUCKET_SHARE: Final = 0.25
@@ -102,7 +100,7 @@ class Selectivity:
     """Estimates for one state; what was estimated once is kept while a plan is made."""
 
     def __init__(self, facts: Facts) -> None:
-        """Over these facts. No requests."""
+        """Estimate by these facts. No requests."""
         self._facts = facts
         self._shares: dict[Filter, float] = {}
         self._told: dict[Filter, float | None] = {}
@@ -220,5 +218,5 @@ def _guess(tree: Filter) -> float:
 
 
 def is_point(span: Range) -> bool:
-    """Whether it is the range of one key, or of one beginning."""
+    """Whether the range holds one key, or the keys with one prefix."""
     return span.high == prefix_end(span.low)

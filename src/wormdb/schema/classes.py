@@ -44,14 +44,12 @@ from wormdb.schema.annotations import (
 )
 from wormdb.schema.keys import TABLES
 from wormdb.schema.load import load_model
-from wormdb.schema.model import SYSTEM_FIELDS
+from wormdb.schema.model import SYSTEM_FIELDS, Model
 from wormdb.schema.problems import did_you_mean
 from wormdb.system.deadline import module_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from wormdb.schema.model import Model
 
 __all__ = [
     "Converter",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
 
 import msgspec
 
-from wormdb.errors import SchemaError, WormError
+from wormdb.errors import Problem, SchemaError, WormError
 from wormdb.format.bson_types import bson_type_of, stored_in_model, unknown_type
 from wormdb.format.json import parse
 from wormdb.format.values import MISSING
@@ -46,7 +46,6 @@ from wormdb.settings import DOCUMENT_DEPTH_MAX, INDEX_FIELDS_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.errors import Problem
 
 __all__ = ["SchemaCheck", "check_schema", "load_model", "load_schema"]
 

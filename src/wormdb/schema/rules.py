@@ -9,12 +9,11 @@ from wormdb.errors import WormError
 from wormdb.format.path import parse_path
 from wormdb.format.values import normalize_document
 from wormdb.schema.model import SYSTEM_FIELDS, Field, Model, Schema
-from wormdb.schema.problems import did_you_mean, join_path
+from wormdb.schema.problems import ProblemReport, did_you_mean, join_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from wormdb.schema.problems import ProblemReport
 
 __all__ = ["check_rules"]
 

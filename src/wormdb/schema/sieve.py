@@ -20,14 +20,13 @@ from wormdb.format import json
 from wormdb.format.values import MISSING, are_field_names, normalize
 from wormdb.format.wrappers import WRITERS
 from wormdb.schema.identity import are_ids
-from wormdb.schema.model import Field
+from wormdb.schema.model import Field, Model
 from wormdb.schema.validate import default_values, has_types, parse_datetime
 from wormdb.settings import DOCUMENT_BYTES_MAX, DOCUMENT_KEYS_MAX, ID_BYTES_MAX, INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from wormdb.schema.model import Model
 
 __all__ = ["PlainDocument", "Sieve"]
 

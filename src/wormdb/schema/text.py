@@ -6,18 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from math import isinf
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.json import encode
 from wormdb.format.values import normalize
-from wormdb.schema.problems import join_path
+from wormdb.schema.problems import ProblemReport, join_path
 from wormdb.settings import DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN, SCHEMA_BYTES_MAX
-
-if TYPE_CHECKING:
-    from wormdb.schema.problems import ProblemReport
 
 __all__ = ["UNREADABLE", "read_source"]
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.errors import InvalidRequestError, ValidationError
 from wormdb.format.bson_types import bson_type_of, takes_value
 from wormdb.format.kinds import MISSING, Document
-from wormdb.format.path import parse_path, walk, within
+from wormdb.format.path import Path, parse_path, walk, within
 from wormdb.format.values import Binary, Decimal128, ObjectId, equal, normalize, normalize_document
 from wormdb.schema.identity import id_problem, new_id
-from wormdb.schema.model import Field
+from wormdb.schema.model import Field, Model
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.schema.problems import ProblemReport, join_path
 from wormdb.settings import INT_MAX, INT_MIN
@@ -24,8 +24,6 @@ from wormdb.settings import INT_MAX, INT_MIN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from wormdb.format.path import Path
-    from wormdb.schema.model import Model
     from wormdb.system.clock import Chance, Clock
 
 __all__ = [

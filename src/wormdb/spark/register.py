@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.errors import InvalidRequestError, MissingExtraError
 from wormdb.jobs.place import Where
 from wormdb.jobs.state import PinnedState
-from wormdb.spark.read.source import WormSource
+from wormdb.spark.read.source import WormReader, WormSource
 from wormdb.spark.stream.changes import CHANGE_COLUMNS, ChangeTable, schema_of_changes
 from wormdb.spark.stream.sink import StreamWriter
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from wormdb.spark.read.source import WormReader
 
 __all__ = [
     "ENVIRONMENT_SETTING",

@@ -18,7 +18,7 @@ from wormdb.engine.bulk.columns import ColumnMaker, TaskChance, job_clock
 from wormdb.engine.bulk.report import BulkTarget, ConflictRule
 from wormdb.engine.bulk.rows import BatchWriter
 from wormdb.engine.bulk.task import BulkTask
-from wormdb.engine.load import BulkOutcome, abort, attach, open_job
+from wormdb.engine.load import BulkOutcome, JobSpec, abort, attach, open_job
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.place import Where
 from wormdb.spark.types import KIND_METADATA
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from wormdb.api.access import Access
-    from wormdb.engine.load import JobSpec
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["WRITE_OPTIONS", "TaskMessage", "WormWriter", "task_number"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb import errors
 from wormdb.engine.load import abort, job_id
@@ -16,7 +16,6 @@ from wormdb.spark.sink import WRITE_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Literal
 
     from pyspark.sql import DataFrame
 

@@ -5,7 +5,7 @@ is opened, or examine one for the command line.
 """
 
 PUBLIC = {
-    "store": "the contract: verbs, conditions, what they return and raise",
+    "store": "the contract: verbs, conditions, bounds, what they return and raise; stores around others",
     "open": "a store by its URL",
     "url": "the parts of a store's URL",
     "pool": "requests side by side",
@@ -13,9 +13,8 @@ PUBLIC = {
     "retry": "requests again, within a budget",
     "conditions": "whether a store refuses what it must refuse",
     "meter": "requests, bytes and dollars, counted",
-    "wrapped": "a store around another one, and the lifetime of a store",
 }
 PUBLIC_TO = {
-    "api": ("bounds", "cache"),
+    "api": ("cache",),
     "cli": ("cloud.bucket", "examine", "roles"),
 }

@@ -13,8 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.storage.store import OCTETS, ByteRange, Store, StoredObject, check_key
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, ByteRange, Store, StoredObject, WrappedStore, check_key
 from wormdb.system.types import Version
 
 if TYPE_CHECKING:

@@ -16,14 +16,10 @@ import re
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wormdb.storage.folder.directories import typed_errors
-from wormdb.storage.store import StoredObject
+from wormdb.storage.store import ByteRange, StoredObject
 from wormdb.system.types import Version
-
-if TYPE_CHECKING:
-    from wormdb.storage.store import ByteRange
 
 __all__ = ["DiskCache"]
 

@@ -19,11 +19,10 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.settings import ORPHAN_MS
-from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.storage.store import IfAbsent, IfMatch, Precondition, Store
 from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
-    from wormdb.storage.store import Precondition, Store
     from wormdb.system.clock import Chance
     from wormdb.system.types import Version
 

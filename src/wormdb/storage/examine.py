@@ -22,13 +22,12 @@ from wormdb.errors import (
     UnavailableError,
     WormError,
 )
-from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
+from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch, Precondition, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Precondition, Store
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["CheckResult", "CheckStatus", "Examination", "examine"]

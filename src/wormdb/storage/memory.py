@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
 from wormdb.settings import LIST_PAGE_KEYS
-from wormdb.storage.bounds import Bound, any_object, check_write, oversized
 from wormdb.storage.store import (
     OCTETS,
     Always,
+    Bound,
     ByteRange,
     IfAbsent,
     IfMatch,
+    Lifetime,
     ListPage,
     ObjectInfo,
     Precondition,
@@ -25,17 +26,18 @@ from wormdb.storage.store import (
     PutResult,
     Store,
     StoredObject,
+    any_object,
     check_key,
     check_prefix,
+    check_write,
+    oversized,
 )
-from wormdb.storage.wrapped import Lifetime
-from wormdb.system.clock import SystemClock
+from wormdb.system.clock import Clock, SystemClock
 from wormdb.system.types import StoreTime, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.system.clock import Clock
 
 __all__ = ["MemoryStore", "drop_memory"]
 

@@ -7,18 +7,16 @@ import threading
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count as counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from wormdb.errors import ClosedError, InvalidRequestError, OutcomeUnknownError, UnavailableError
 from wormdb.settings import DELETE_MANY_KEYS, UPLOAD_PART_BYTES
-from wormdb.storage.store import OCTETS, Store, coalesce
-from wormdb.storage.wrapped import WrappedStore
-from wormdb.system.clock import SystemClock
+from wormdb.storage.store import OCTETS, Store, WrappedStore, coalesce
+from wormdb.system.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
 
     from wormdb.storage.store import (
         ByteRange,
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
         StoredObject,
         UploadSource,
     )
-    from wormdb.system.clock import Clock
 
 __all__ = [
     "AZURE_HOT",

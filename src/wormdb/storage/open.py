@@ -7,16 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from wormdb.settings import REQUEST_SECONDS
-from wormdb.storage.bounds import any_object
+from wormdb.storage.store import Bound, Store, any_object
 from wormdb.storage.url import StoreUrl, check_endpoint, parse_url
-from wormdb.system.clock import SystemChance, SystemClock
+from wormdb.system.clock import Chance, Clock, SystemChance, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.storage.bounds import Bound
-    from wormdb.storage.store import Store
-    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["open_store"]
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wormdb.errors import ClosedError
 from wormdb.settings import CLOSE_SECONDS, POOL_THREADS
-from wormdb.system.deadline import current, within
+from wormdb.system.deadline import Deadline, current, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from wormdb.system.deadline import Deadline
 
 __all__ = ["Pool", "SerialPool", "ThreadPool"]
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.settings import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
-from wormdb.storage.store import OCTETS, Always, Store
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, Always, Store, WrappedStore
 from wormdb.system.deadline import Deadline, current, within
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.errors import InvalidRequestError, PermissionDeniedError, WormError
 from wormdb.storage.examine import CheckResult, CheckStatus, Examination
-from wormdb.storage.store import Always
+from wormdb.storage.store import Always, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.storage.store import Store
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Chance
 

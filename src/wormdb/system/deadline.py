@@ -16,16 +16,14 @@ import _thread
 import math
 import os
 import threading
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from wormdb.errors import UnavailableError
 from wormdb.settings import GRACE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextvars import Token
-    from typing import Self
 
     from wormdb.system.clock import Clock
 

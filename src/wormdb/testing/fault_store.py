@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.settings import LIST_PAGE_KEYS
-from wormdb.storage.store import OCTETS, Always, IfAbsent, IfMatch, ListPage, Store
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, Always, IfAbsent, IfMatch, ListPage, Store, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from wormdb.settings import DELETE_MANY_KEYS
-from wormdb.storage.store import OCTETS, Store
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, Store, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

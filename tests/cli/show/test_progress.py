@@ -6,7 +6,7 @@ import io
 from contextlib import redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING
 
-from wormdb.cli.show.progress import counting, working
+from wormdb.cli.show.progress import show_count, show_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,16 +25,16 @@ def told(work: Callable[[], object], *, to_terminal: bool) -> str:
 
 
 def test_rows_are_counted_on_a_terminal() -> None:
-    lines = told(lambda: list(counting(range(1_200), "documents", lambda: 2_000)), to_terminal=True).split("\r\x1b[K")
+    lines = told(lambda: list(show_count(range(1_200), "documents", lambda: 2_000)), to_terminal=True).split("\r\x1b[K")
     assert lines[2] == "[#######                       ]  25%  500 of 2,000 documents"
     assert lines[-1] == ""
-    unknown = told(lambda: list(counting(range(600), "documents", lambda: None)), to_terminal=True)
+    unknown = told(lambda: list(show_count(range(600), "documents", lambda: None)), to_terminal=True)
     assert "500 documents" in unknown
 
 
 def test_work_is_named_while_it_lasts() -> None:
     def work() -> None:
-        with working("Building index: email…"):
+        with show_work("Building index: email…"):
             pass
 
     assert told(work, to_terminal=True) == "\r\x1b[KBuilding index: email…\r\x1b[K"
@@ -46,5 +46,5 @@ def test_nothing_in_a_pipe() -> None:
         raise AssertionError("a total nobody sees is not asked for")
 
     rows: list[int] = []
-    assert told(lambda: rows.extend(counting(range(3), "documents", never)), to_terminal=False) == ""
+    assert told(lambda: rows.extend(show_count(range(3), "documents", never)), to_terminal=False) == ""
     assert rows == [0, 1, 2]

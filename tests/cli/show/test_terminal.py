@@ -167,6 +167,13 @@ def reading_lines(place: Path) -> dict[str, list[list[str]]]:
         "blob put": [["blob", "put", "notes", str(place / "evil.csv"), *on]],
         "blob get": [["blob", "get", "notes", name, *on] for name in (evil, blob_name())],
         "import": [["import", str(place / name), "--model", "notes", *on] for name in ("evil.ndjson", "evil.csv")],
+        "insert": [["insert", "notes", json.dumps({"id": f"{evil}3", "x": EVIL}), *on]],
+        "put": [["put", "notes", json.dumps({"id": f"{evil}4", "x": EVIL}), *on]],
+        "update": [["update", "notes", f"{evil}3", json.dumps({"$set": {"y": evil}}), *on]],
+        "get": [["get", "notes", f"{evil}{more}", *on] for more in ("3", "none")],
+        "watch": [["watch", "notes", "--no-follow", *on]],
+        "delete": [["delete", "notes", f"{evil}{more}", *on] for more in ("3", "none")],
+        "shell": [["shell", str(place / evil)]],
     }
 
 

@@ -161,8 +161,8 @@ def test_what_something_else_names_is_not_retired() -> None:
 
 
 def test_pages_of_merged_runs_are_retired_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.engine.blocks.listing.LIST_INLINE_BYTES_MAX", 0)
-    monkeypatch.setattr("wormdb.engine.blocks.listing.LIST_PAGE_BLOCKS", 3)
+    monkeypatch.setattr("wormdb.engine.blocks.runs.LIST_INLINE_BYTES_MAX", 0)
+    monkeypatch.setattr("wormdb.engine.blocks.runs.LIST_PAGE_BLOCKS", 3)
     folder = Folder(Sizes(block_target=500, run_smallest=1 << 20))
     folder.grow(rows(range(100), 1), run=1)
     assert folder.grown.entries == ()

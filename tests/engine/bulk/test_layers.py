@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.bulk.rig import Loading, Plain, after_job, run_job
 from tests.engine.bulk.stage_rig import MANUAL, SMALL, check_state, entries, logger
 from tests.engine.rig import PATHS, Rig, contents, save
-from wormdb.engine.blocks.listing import is_run, runs_of
+from wormdb.engine.blocks.runs import is_run, runs_of
 from wormdb.engine.bulk import attach as bulk_attach
 from wormdb.engine.bulk import task as bulk_task
 from wormdb.engine.bulk.report import BulkTarget, decode_report

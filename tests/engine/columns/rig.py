@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import COLLECTION, PATHS
 from wormdb.bql.update.update import apply_update, parse_update
-from wormdb.engine.blocks.listing import list_run
-from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.blocks.runs import AttachedBase, RunBase, list_run
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.log.clock import MiscClock

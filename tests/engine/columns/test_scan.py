@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from tests.engine.blocks.rig import noise
 from tests.engine.columns.rig import Gone, Layers, all_values
-from wormdb.engine.blocks import listing
+from wormdb.engine.blocks import runs as block_runs
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.blocks.runs import RunBase
 from wormdb.engine.columns import fetch as column_fetch
-from wormdb.engine.columns import merge as column_merge
 from wormdb.engine.columns import sources as column_sources
 from wormdb.engine.columns.scan import is_excluded, scan_columns
 from wormdb.engine.tree.entries import Range
@@ -156,7 +155,7 @@ def test_a_scan_gives_what_the_documents_hold(layers: Layers, data: st.DataObjec
 @given(layered(), st.data())
 def test_few_rows_among_many_are_placed_as_sorting_would(layers: Layers, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(column_merge, "FEW_SHARE", data.draw(st.sampled_from([0, 1, 1_000])))
+        patch.setattr(column_sources, "FEW_SHARE", data.draw(st.sampled_from([0, 1, 1_000])))
         portions = list(scan_columns(layers.view(), ["_id", "a"]))
     assert same(all_values(portions, "_id"), [document["_id"] for document in layers.expected()])
     assert same(all_values(portions, "a"), [direct(document, "a") for document in layers.expected()])
@@ -442,8 +441,8 @@ def test_a_block_that_is_gone_says_that_the_state_is_too_old() -> None:
 
 
 def test_long_lists_of_blocks_are_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "LIST_INLINE_BYTES_MAX", 1)
-    monkeypatch.setattr(listing, "LIST_PAGE_BLOCKS", 3)
+    monkeypatch.setattr(block_runs, "LIST_INLINE_BYTES_MAX", 1)
+    monkeypatch.setattr(block_runs, "LIST_PAGE_BLOCKS", 3)
     layers = Layers(block_target=1)
     layers.run([{"_id": number, "a": number} for number in range(10)], TWO)
     layers.run([{"_id": number, "a": -number} for number in range(4, 6)], TWO)

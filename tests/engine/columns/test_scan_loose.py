@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.engine.columns.rig import Gone, Layers
 from tests.engine.columns.test_scan import COLUMNS, IDS, by_parts, documents, layered, spans
-from wormdb.engine.blocks.cache import ColumnCache, Label, State
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.blocks.shelf import ColumnCache, Label, State
 from wormdb.engine.columns import scan as column_loose
 from wormdb.engine.columns import scan as column_scan
 from wormdb.engine.columns.scan import scan_columns

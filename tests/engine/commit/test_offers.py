@@ -26,8 +26,7 @@ from wormdb.format import json
 from wormdb.format.entry import Entry, LoggedBatch, LoggedChange, decode_entry, encode_entry
 from wormdb.format.event import Nothing
 from wormdb.storage.memory import MemoryStore
-from wormdb.storage.store import OCTETS, IfAbsent, ListPage, Precondition, PutResult, Store
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, IfAbsent, ListPage, Precondition, PutResult, Store, WrappedStore
 from wormdb.system.clock import SeededChance, Uptime
 from wormdb.system.types import LogNumber, WriteId
 from wormdb.testing.latency_store import Latency, LatencyProfile, LatencyStore

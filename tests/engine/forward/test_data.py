@@ -162,7 +162,7 @@ def test_blocks_of_a_job_outlive_their_merge() -> None:
 
 
 def test_a_long_job_goes_to_pages_of_both_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.engine.blocks.listing.LIST_INLINE_BYTES_MAX", 1_000)
+    monkeypatch.setattr("wormdb.engine.blocks.runs.LIST_INLINE_BYTES_MAX", 1_000)
     bench = Bench(Sizes(block_target=300, run_smallest=1 << 20))
     job = bench.attach(dict.fromkeys(range(40), 1), target=300)
     assert len(job.blocks) > 4

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.rig import PATHS, Rig, contents, ident, remove, save
-from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.runs import runs_of
 from wormdb.engine.blocks.tiers import FANOUT, runs_max
 from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.state.view import id_key

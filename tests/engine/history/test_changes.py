@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tests.engine.history.rig import NOBODY, SMALL, Bench, key_of
 from tests.engine.rig import PATHS
-from wormdb.engine.blocks.listing import runs_of
-from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.runs import Runs, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.tiers import runs_max
 from wormdb.engine.history.changes import member_of, past_of
@@ -58,7 +57,7 @@ batches = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from(["put", 
 def test_merging_keeps_every_row_as_it_was(steps: list[list[tuple[str, str]]], paged: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if paged:
-            patch.setattr("wormdb.engine.blocks.listing.LIST_INLINE_BYTES_MAX", 0)
+            patch.setattr("wormdb.engine.blocks.runs.LIST_INLINE_BYTES_MAX", 0)
         bench = Bench()
         written: set[bytes] = set()
         for step in steps:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.engine.bulk.rig import Loading, run_job
 from tests.engine.bulk.stage_rig import PATIENT, logger, stager
 from tests.engine.rig import COLLECTION, Rig, contents, remove, save
-from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.runs import runs_of
 from wormdb.engine.bulk.report import BulkTarget
 from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.history import fold

@@ -302,7 +302,7 @@ def test_what_the_tail_and_the_view_tell_costs_nothing() -> None:
 
 
 def test_reading_where_history_begins_costs_a_page_of_the_list_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.engine.blocks.listing.LIST_INLINE_BYTES_MAX", 0)
+    monkeypatch.setattr("wormdb.engine.blocks.runs.LIST_INLINE_BYTES_MAX", 0)
     bench = grown(12)
     assert bench.root is not None
     assert bench.root.history == ()

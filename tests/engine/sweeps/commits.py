@@ -15,8 +15,7 @@ from wormdb.settings import OBJECT_BYTES_MAX, Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from wormdb.errors import UnavailableError
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from wormdb.engine.log.root import Register
 from wormdb.errors import ConflictError, NotFoundError, OutcomeUnknownError, WormError
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 

@@ -34,8 +34,7 @@ from tests.engine.sweeps.updates import UPDATES
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
 from wormdb.storage.conditions import ensure_conditions
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.sweep import SweepCase, sweep

@@ -10,8 +10,7 @@ from tests.files.writer_rig import Process, World, check_files, names_in, readab
 from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.files.contents.manifest import decode_manifest, decode_manifest_meta
 from wormdb.files.write import tables
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import FaultStore
 

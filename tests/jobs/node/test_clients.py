@@ -13,7 +13,7 @@ from wormdb.engine.ledger import Ledger
 from wormdb.engine.log.peers import Services
 from wormdb.errors import PermissionDeniedError
 from wormdb.settings import NODES_LOOK_SECONDS, Settings
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

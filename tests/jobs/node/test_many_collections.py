@@ -9,7 +9,7 @@ import pytest
 from tests.jobs.node.rig import Rig, live
 from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.node.watchlist import Watchlist
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import WrappedStore
 
 if TYPE_CHECKING:
     from wormdb.jobs.node.node import Node

@@ -11,7 +11,7 @@ from tests.jobs.node.rig import Rig, live
 from wormdb.engine.log.paths import NODES_FOLDER, node_key
 from wormdb.engine.log.peers import Peers
 from wormdb.jobs.node.pace import Pace
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ from tests.engine.bulk.rig import Rows, run_job
 from tests.engine.bulk.stage_rig import logger
 from tests.engine.rig import PATHS, Rig, contents
 from tests.maintenance.gc.rig import DAY, gc, site_of
-from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.runs import runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.view import id_key
 from wormdb.maintenance.audit.repair import repair

@@ -15,7 +15,7 @@ from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, cont
 from tests.maintenance.gc.rig import DAY, HOUR, RULES, check_sound, gc, keys_of, merged, opened_job, site_of
 from wormdb.api.database import connect
 from wormdb.cli.main import run
-from wormdb.engine.blocks import listing
+from wormdb.engine.blocks import runs as block_runs
 from wormdb.engine.load import abort
 from wormdb.engine.state import successor as succession
 from wormdb.errors import CorruptionError, InvalidRequestError, UnavailableError
@@ -28,8 +28,7 @@ from wormdb.maintenance.gc.report import GcReport, Tally, Victim
 from wormdb.maintenance.gc.retired import NameSet, read_retired
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions, forget_conditions
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.system.types import StoreTime, WriteId
 from wormdb.testing.fault_store import FaultStore
@@ -331,7 +330,7 @@ def test_blocks_of_an_adoption_that_goes_on_stay() -> None:
 
 @pytest.mark.parametrize("is_gone", [True, False])
 def test_nothing_goes_if_it_is_not_certain_what_is_needed(monkeypatch: pytest.MonkeyPatch, is_gone: bool) -> None:
-    monkeypatch.setattr(listing, "LIST_INLINE_BYTES_MAX", 300)
+    monkeypatch.setattr(block_runs, "LIST_INLINE_BYTES_MAX", 300)
     rig = Rig()
     merged(rig)
     gc(rig)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.query.execute.world import World
 from tests.query.execute.worlds import WORLDS
-from wormdb.engine.blocks import listing
+from wormdb.engine.blocks import runs as block_runs
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.tree.definition import array_fields
@@ -195,7 +195,7 @@ def test_one_plan_reads_columns_where_blocks_have_them_and_documents_where_not()
 
 
 def test_blocks_on_pages_have_the_columns_that_the_sample_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "LIST_INLINE_BYTES_MAX", 0)
+    monkeypatch.setattr(block_runs, "LIST_INLINE_BYTES_MAX", 0)
     world = World(has_model=False)
     world.save([{"_id": number, "n": number, "at": {"city": "x"}, f"k{number}": 1} for number in range(60)])
     world.forward()

@@ -9,29 +9,25 @@ free.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from wormdb.engine.bulk.report import pack_hashes, unpack_hashes
+from wormdb.engine.bulk.report import ConflictRule, JobLedger, pack_hashes, unpack_hashes
 from wormdb.engine.bulk.task import violation
 from wormdb.engine.commit.operations import InsertNext
 from wormdb.engine.index.unique import UniqueOwners
-from wormdb.engine.state.view import id_key
+from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.format.membership import key_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from wormdb.api.imports.intake import New
-    from wormdb.engine.bulk.report import ConflictRule, JobLedger
-    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.definition import Index
 
 __all__ = [

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from wormdb.api.imports.rows import pack_record, unpack_record
+from wormdb.api.imports.rows import Rows, pack_record, unpack_record
 from wormdb.api.records import Record
 from wormdb.engine.bulk.rows import ID_COLUMNS, RowReader
-from wormdb.engine.commit.operations import Insert, InsertNext
+from wormdb.engine.commit.operations import Insert, InsertNext, Operation
 from wormdb.engine.state.view import sequence_of
 from wormdb.errors import InvalidRequestError, Problem, WormError
 from wormdb.format import json
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.api.imports.rows import Rows
     from wormdb.api.write import Writer
-    from wormdb.engine.commit.operations import Operation
     from wormdb.schema.model import IdStrategy, Model
 
 __all__ = ["MADE", "Intake", "Kind", "New", "RejectedRecord", "Rejection", "makes_ids", "with_id_column"]
@@ -34,6 +32,8 @@ __all__ = ["MADE", "Intake", "Kind", "New", "RejectedRecord", "Rejection", "make
 Kind = Literal["record", "csv", "unreadable"]
 MADE: Final = frozenset({"uuid", "ulid", "objectid"})
 """Strategies whose ids can be made alike in every run."""
+_COUNTED_BITS: Final = {"ulid": 5, "objectid": 8}
+"""Of strategies whose ids begin with the time: how many bits of each byte of chance become part of the id."""
 _IDS: Final = ("id", "_id")
 
 
@@ -279,11 +279,17 @@ def with_id_column(batch: pa.RecordBatch, id_field: str | None, model: Model | N
     return (batch if stays else batch.drop_columns([id_field])).add_column(0, "id", column)
 
 
-class _Derived:
-    """Bytes that are always the same for one place in one file."""
+class _PlaceChance:
+    """Bytes that are always the same for one place in one file; those of ids that begin with the time ascend with it.
 
-    def __init__(self, seed: bytes) -> None:
-        self._seed = seed
+    The first half of such an id is the file's and the second half counts, so that the parts of an import lie one behind
+    the other and need not be merged. Ids of the strategy uuid are random by their definition.
+    """
+
+    def __init__(self, strategy: IdStrategy, source: bytes, place: int) -> None:
+        self._bits = _COUNTED_BITS.get(strategy)
+        self._source = source
+        self._place = place
 
     def fraction(self) -> float:
         """Always the same."""
@@ -291,12 +297,17 @@ class _Derived:
 
     def token(self, count: int) -> bytes:
         """`count` bytes."""
-        return shake_256(self._seed).digest(count)
+        if self._bits is None:
+            return shake_256(self._source + self._place.to_bytes(8, "big")).digest(count)
+        size, mask = count // 2, (1 << self._bits) - 1
+        rounds = self._place >> self._bits * size  # a file with more records than the counter has numbers
+        stem = shake_256(self._source + rounds.to_bytes(8, "big")).digest(count - size)
+        return stem + bytes([self._place >> self._bits * digit & mask for digit in reversed(range(size))])
 
 
 def _derived(strategy: IdStrategy, source: bytes, place: int) -> str:
     clock = ManualClock(int.from_bytes(shake_256(source).digest(5), "big"))
-    made = new_id(strategy, clock=clock, chance=_Derived(source + place.to_bytes(8, "big")))
+    made = new_id(strategy, clock=clock, chance=_PlaceChance(strategy, source, place))
     assert made is not None, "the strategy makes ids"
     return made
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wormdb.api.imports.conflicts import Claims, Losers, Standing, Suspect, pack_keys, suspects_of
-from wormdb.api.imports.intake import Intake, Rejection, with_id_column
+from wormdb.api.imports.conflicts import Claims, Fate, Losers, Standing, Suspect, pack_keys, suspects_of
+from wormdb.api.imports.intake import Intake, New, Rejection, with_id_column
 from wormdb.engine.bulk.columns import ColumnMaker, TaskChance, job_clock
 from wormdb.engine.bulk.rows import ID_COLUMNS
 from wormdb.engine.bulk.task import BulkTask
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.imports.conflicts import Fate
-    from wormdb.api.imports.intake import New
     from wormdb.api.imports.rows import Rows
     from wormdb.api.write import Writer
     from wormdb.engine.bulk.report import BulkTarget

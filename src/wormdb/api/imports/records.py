@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from wormdb.api.access import Access
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
 
 __all__ = ["CONFLICT_RULES", "ConflictRule", "ImportOptions", "ImportResult", "Rejection", "import_records"]
 

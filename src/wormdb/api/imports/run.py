@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from wormdb.api.imports.conflicts import Claims, Standing, losers_of, repeated, suspects_of
-from wormdb.api.imports.intake import Intake, Rejection
+from wormdb.api.imports.intake import Intake, New, Rejection
 from wormdb.api.imports.load import LoadRules, documents_of
 from wormdb.engine.blocks.memory import give_back_memory, plain_memory
 from wormdb.engine.bulk.attach import hashes_of
 from wormdb.engine.bulk.columns import job_clock
-from wormdb.engine.bulk.report import decode_report
-from wormdb.engine.commit.operations import Insert, ReadVersion, Save
-from wormdb.engine.load import BulkOutcome, abort, attach, open_job
+from wormdb.engine.bulk.report import BulkTarget, ConflictRule, decode_report
+from wormdb.engine.commit.operations import Insert, Operation, ReadVersion, Save
+from wormdb.engine.load import BulkOutcome, JobSpec, abort, attach, open_job
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
@@ -34,14 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.author import Author
+    from wormdb.api.calls import Author
     from wormdb.api.imports.conflicts import Fate, KeyClash, Losers, Suspect
-    from wormdb.api.imports.intake import New
     from wormdb.api.imports.rows import Rows, RowSpool
     from wormdb.api.write import Writer
-    from wormdb.engine.bulk.report import BulkTarget, ConflictRule
-    from wormdb.engine.commit.operations import Operation
-    from wormdb.engine.load import JobSpec
 
 __all__ = ["ImportResult", "ImportRules", "Loads", "Pieces", "StoppedError", "run_import"]
 

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from wormdb.api.imports.intake import Rejection
-from wormdb.api.imports.load import ConflictFoundError, ImportLoader
-from wormdb.api.imports.rows import RowSpool
+from wormdb.api.imports.load import ConflictFoundError, ImportLoader, LoadRules
+from wormdb.api.imports.rows import Rows, RowSpool
 from wormdb.api.imports.run import ImportResult, Loads, StoppedError
 from wormdb.settings import IMPORT_BYTES, IMPORT_RECORDS
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.imports.conflicts import Losers, Suspect
-    from wormdb.api.imports.load import LoadRules
-    from wormdb.api.imports.rows import Rows
     from wormdb.engine.bulk.report import BulkTarget
 
 __all__ = ["Stream"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Final
@@ -13,14 +13,11 @@ from wormdb.bql.tree import EVERYTHING, Filter
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.order import compare
-from wormdb.format.path import is_position, parse_path
+from wormdb.format.path import Path, is_position, parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from wormdb.bql.mistakes import Mistakes
     from wormdb.bql.update.tree import Operator, UpdatePlace
-    from wormdb.format.path import Path
 
 __all__ = ["ARRAY_OPERATORS"]
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.bql.numbers import add, is_number, multiply, zero_like
+from wormdb.bql.numbers import Number, add, is_number, multiply, zero_like
 from wormdb.errors import LimitExceededError
 from wormdb.format.kinds import MISSING, Timestamp, equal, kind_of
 from wormdb.format.order import compare
-from wormdb.format.path import TRAVERSED, get_direct
+from wormdb.format.path import TRAVERSED, Path, get_direct
 from wormdb.format.values import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from wormdb.bql.mistakes import Mistakes
-    from wormdb.bql.numbers import Number
     from wormdb.bql.update.tree import Operator, UpdatePlace
-    from wormdb.format.path import Path
 
 __all__ = ["FIELD_OPERATORS", "RenameSource", "RenameTarget", "Unset"]
 

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias
 
 from wormdb.errors import InvalidRequestError, LimitExceededError, Problem
-from wormdb.format.kinds import MISSING
-from wormdb.format.path import is_position, parse_path
+from wormdb.format.kinds import MISSING, Document
+from wormdb.format.path import Path, is_position, parse_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
 
 __all__ = [
     "IDENTIFIER",

@@ -29,7 +29,7 @@ from wormdb.bql.update.tree import (
     parse_update_path,
 )
 from wormdb.bql.update.walk import walk
-from wormdb.format.kinds import MISSING
+from wormdb.format.kinds import MISSING, Document
 from wormdb.schema.problems import did_you_mean
 from wormdb.settings import UPDATE_PATHS_MAX
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.bql.update.tree import UpdateNode
-    from wormdb.format.kinds import Document
     from wormdb.format.path import Path
 
 __all__ = ["OPERATORS", "Update", "apply_update", "parse_update"]

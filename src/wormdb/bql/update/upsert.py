@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wormdb.bql.mistakes import Mistakes
-from wormdb.bql.tree import All, And, Compare
-from wormdb.bql.update.update import apply_update
+from wormdb.bql.tree import All, And, Compare, Filter
+from wormdb.bql.update.update import Update, apply_update
 from wormdb.errors import InvalidRequestError
-from wormdb.format.kinds import MISSING, Regex
+from wormdb.format.kinds import MISSING, Document, Regex
 from wormdb.format.order import compare
 from wormdb.format.values import normalize_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
-    from wormdb.bql.tree import Filter
-    from wormdb.bql.update.update import Update
-    from wormdb.format.kinds import Document
     from wormdb.format.path import Path
 
 __all__ = ["check_replacement", "equality_document", "upsert_document"]

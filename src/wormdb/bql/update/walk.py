@@ -8,16 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn, assert_never
 
 from wormdb.bql.update.tree import ConflictingPathsError, Elements, Fields, UpdateLeaf, UpdatePlace, leaves_of, merge
-from wormdb.format.kinds import MISSING
-from wormdb.format.path import is_position
+from wormdb.format.kinds import MISSING, Document
+from wormdb.format.path import Path, is_position
 from wormdb.settings import ARRAY_PADDING_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.bql.update.tree import Occasion, UpdateNode
-    from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
 
 __all__ = ["walk"]
 

@@ -12,13 +12,12 @@ from wormdb.cli.input.place import AS_JSON, MODEL, URL
 from wormdb.cli.show.progress import tell_line
 from wormdb.cli.show.text import camel, counted, print_json
 from wormdb.cli.verbs import Verb
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import InvalidRequestError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wormdb.api.adopt import AdoptOptions
-    from wormdb.errors import Problem
     from wormdb.files.adopt.adopt import Adoption
 
 __all__ = ["command"]

@@ -46,7 +46,8 @@ def command(
     and its objects are summed up by kind. Prices are list prices in US dollars.
     """
     prices = PRICE_LISTS[store]
-    if not is_used and url is not None:
+    source = click.get_current_context().get_parameter_source("url")
+    if not is_used and url is not None and source is not click.core.ParameterSource.ENVIRONMENT:
         raise click.UsageError(f"A bill is estimated from numbers alone: add --used to see what {url} uses.")
     if not is_used:
         bill = predict(Workload(**workload), prices)

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+import msgspec
 
-from wormdb.api.database import connect
-from wormdb.api.imports.records import CONFLICT_RULES
+from wormdb.api.database import Database, connect
+from wormdb.api.imports.intake import RejectedRecord, Rejection
+from wormdb.api.imports.records import CONFLICT_RULES, ImportResult
 from wormdb.cli.input.document import ACTOR
 from wormdb.cli.input.engine import pipeline_at, with_engine
-from wormdb.cli.input.infer import apply_inferred
-from wormdb.cli.input.place import AS_JSON, URL, complete_models, find_collection
-from wormdb.cli.input.rejects import Rejects
-from wormdb.cli.input.sources import is_stream, open_source
+from wormdb.cli.input.place import AS_JSON, NEW_URL, complete_models, find_collection
+from wormdb.cli.input.schema import folder_of, path_to
+from wormdb.cli.input.sources import STDIN, is_stream, open_source
 from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.parts import FORMS
+from wormdb.schema.load import load_schema
 
 if TYPE_CHECKING:
-    from wormdb.api.database import Database
-    from wormdb.api.imports.records import ImportResult
+    from collections.abc import Callable, Sequence
+
     from wormdb.jobs.import_ import FileRecords
+    from wormdb.jobs.infer import InferredModel
     from wormdb.jobs.pipeline import Pipeline
     from wormdb.jobs.place import Where
 
-__all__ = ["command"]
+__all__ = ["Rejects", "apply_inferred", "command"]
 
 COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
 
@@ -83,7 +86,7 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
 )
 @with_engine
 @ACTOR
-@URL
+@NEW_URL
 @AS_JSON
 def command(files: tuple[str, ...], model: str, url: str, **options: Any) -> int:
     """Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.
@@ -131,7 +134,7 @@ def _check(files: tuple[str, ...], options: dict[str, Any]) -> None:
 def _imported(files: tuple[str, ...], model: str, url: str, options: dict[str, Any], rejects: Rejects) -> ImportResult:
     from wormdb.jobs.import_ import FileRecords
     from wormdb.jobs.infer import infer_files
-    from wormdb.jobs.records import Reading
+    from wormdb.jobs.records import RecordRules
     from wormdb.jobs.sources import size_of
 
     if options["table"] is not None:
@@ -140,7 +143,7 @@ def _imported(files: tuple[str, ...], model: str, url: str, options: dict[str, A
         tuple(name for name in files if not is_stream(name)),
         **{name: options[name] for name in ("form", "separator", "actor", "forwards")},
         **_rules(options),
-        reading=Reading(options["csv_safe"], options["from_rejects"], options["from_line"] or 0),
+        reading=RecordRules(options["csv_safe"], options["from_rejects"], options["from_line"] or 0),
         needs_ids=options["on_conflict"] == "ignore" and not options["job"],
     )
     if options["infers"]:
@@ -246,3 +249,86 @@ def _print(names: tuple[str, ...], model: str, result: ImportResult, rejects: Re
         click.echo(line + (f", see {rejects.shown}" if rejects.written else ""))
     if result.is_stopped:
         click.echo("stopped: too many records were rejected; nothing was imported", err=True)
+
+
+def apply_inferred(url: str, name: str, infer: Callable[[str], InferredModel]) -> None:
+    """Make a model by `infer`, which is told its path; show it on standard error, and add it to the schema.
+
+    Costs as that, and as `Database.apply_schema`. Raises InvalidRequestError if there is such a model.
+    """
+    with connect(url) as database:
+        published = None if database.schema is None else database.schema.to_json()
+    models = {} if published is None else published["models"]
+    if name in models or "/" in name:
+        reason = "there is such a model already" if name in models else "that is no name of a model"
+        raise InvalidRequestError(f"--infer for {name}", reason=reason, fix="leave --infer out, or name a new model")
+    found = infer(path_to(folder_of(name)) or f"@{folder_of(name)}")
+    whole = published or {"schemaVersion": "1.0", "sourceOfTruth": "local", "models": {}}
+    schema = load_schema({**whole, "models": {**models, name: found.model}}, name="the schema of this data")
+    shown = msgspec.json.format(msgspec.json.encode(schema.to_json()["models"][name]), indent=2)
+    looked = "" if found.is_whole else " of them; no field is required, as others may not have it"
+    click.echo(f"model {name}, made of {counted(found.seen, 'record', 'records')}{looked}:\n{shown.decode()}", err=True)
+    with connect(url, schema=schema.to_json(), apply=True):
+        pass
+
+
+class Rejects:
+    """Where rejected records go: beside their file, or all to one. A file is made when the first one comes."""
+
+    def __init__(self, path: Path | None, names: Sequence[str], other: str) -> None:
+        """Without a path each file that is named has its own, `<file>.rejects.ndjson`; those of folders go to another.
+
+        No file is made yet.
+        """
+        self._given = path
+        self._names = frozenset(name for name in names if "://" not in name and not Path(name).is_dir())
+        self._other = Path(other)
+        self._open: dict[Path, BinaryIO] = {}
+        self._counts: dict[str, int] = {}
+
+    @property
+    def written(self) -> list[Path]:
+        """The files that were written, in order."""
+        return list(self._open)
+
+    @property
+    def shown(self) -> str:
+        """The files that were written, for people."""
+        paths = list(map(str, self._open))
+        return ", ".join(paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+
+    @property
+    def counts(self) -> list[tuple[str, int, Path]]:
+        """How many records of each file were rejected, and where they are."""
+        return [(name, count, self._path_of(name)) for name, count in self._counts.items()]
+
+    def check(self) -> None:
+        """Raise InvalidRequestError for a place where no file can be, or that is one of the files to read."""
+        for path in {self._path_of(name) for name in self._names} | {self._given or self._other}:
+            if not path.parent.is_dir() or path.is_dir():
+                raise InvalidRequestError(f"{path} cannot be written", fix="name another file: --rejects FILE")
+            if any(other != STDIN and path.resolve() == Path(other).resolve() for other in self._names):
+                raise InvalidRequestError(f"{path} is read and written", fix="name another file: --rejects FILE")
+
+    def add(self, rejected: Rejection) -> None:
+        """Write one; the first of a file replaces what was there."""
+        path = self._path_of(rejected.file)
+        try:
+            if path not in self._open:
+                self._open[path] = path.open("wb")
+            self._open[path].write(RejectedRecord.of(rejected).to_line())
+        except OSError as error:
+            reason = error.strerror or str(error)
+            fix = "name another file: --rejects FILE"
+            raise InvalidRequestError(f"{path} cannot be written", reason=reason, fix=fix) from error
+        self._counts[rejected.file] = self._counts.get(rejected.file, 0) + 1
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._open.values():
+            file.close()
+
+    def _path_of(self, name: str) -> Path:
+        if self._given is not None or name not in self._names:
+            return self._given or self._other
+        return Path(f"{'stdin' if name == STDIN else name}.rejects.ndjson")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
+from wormdb.cli.input.place import AS_JSON, MODEL, NEW_URL, URL, find_collection
 from wormdb.cli.show.indexes import kind_of, line_of
-from wormdb.cli.show.progress import working
+from wormdb.cli.show.progress import show_work
 from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled
 from wormdb.cli.verbs import Verb
 from wormdb.format.bson_types import TYPE_NAMES
@@ -64,7 +64,7 @@ def command() -> None:
 @click.option(
     "--wait/--no-wait", default=True, show_default=True, help="Build it now, or leave it to the next forwarding."
 )
-@URL
+@NEW_URL
 @AS_JSON
 def create(model: str, fields: Sequence[str], url: str, **options: Any) -> None:
     """Make an index over a field, or over several in order.
@@ -73,7 +73,7 @@ def create(model: str, fields: Sequence[str], url: str, **options: Any) -> None:
     """
     with connect(url, settings=MANUAL) as database:
         collection = find_collection(database, model)
-        with working(f"Building index: {', '.join(fields)}…"):
+        with show_work(f"Building index: {', '.join(fields)}…"):
             made = collection.create_index(
                 fields[0] if len(fields) == 1 else list(fields),
                 name=options["name"],
@@ -152,7 +152,7 @@ def analyze(model: str, name: str, url: str, *, as_json: bool) -> None:
     """Bring an index up to date with the log, measure it if it changed much, and show it."""
     with connect(url, settings=MANUAL) as database:
         collection = find_collection(database, model)
-        with working(f"Measuring index: {name}…"):
+        with show_work(f"Measuring index: {name}…"):
             index = collection.analyze_index(name)
     _print_detail(index, as_json=as_json)
 

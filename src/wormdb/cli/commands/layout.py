@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from wormdb.api.database import connect
+from wormdb.api.database import Database, connect
 from wormdb.cli.input.place import AS_JSON, URL, complete_models
 from wormdb.cli.show.progress import told_of
 from wormdb.cli.show.text import counted, print_json
@@ -16,7 +16,6 @@ from wormdb.errors import InvalidRequestError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.api.database import Database
     from wormdb.files.migrate import LayoutMigration
     from wormdb.schema.model import Layout
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from wormdb.cli.input.schema import schema_file
 from wormdb.cli.show.text import print_json, print_table
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import InvalidRequestError, Problem
 from wormdb.schema.load import SchemaCheck, check_schema
 from wormdb.settings import SCHEMA_BYTES_MAX
-
-if TYPE_CHECKING:
-    from wormdb.errors import Problem
 
 __all__ = ["command"]
 

@@ -21,7 +21,7 @@ MOVED: Final = {
 """Each verb, and the command that does it now."""
 
 
-class _Moved(click.Group):
+class _OldNames(click.Group):
     """A group whose commands are others'."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -46,6 +46,6 @@ class _Moved(click.Group):
         return name, command, ["--progress", *rest]
 
 
-@click.command("pipeline", cls=_Moved)
+@click.command("pipeline", cls=_OldNames)
 def command() -> None:
     """Older names of worm import, worm verify and commands of worm table, for one release."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.api.database import connect
+from wormdb.api.database import Database, connect
 from wormdb.api.schema import read_schema
 from wormdb.cli.input.place import NAMES, PLACE, existing_status, place_of
 from wormdb.cli.input.schema import DEFAULTS
@@ -17,7 +17,6 @@ from wormdb.errors import InvalidRequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.api.database import Database
     from wormdb.api.status import CollectionStatus
     from wormdb.files.status import FilesStatus
 

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.api.database import connect
+from wormdb.api.database import Database, connect
 from wormdb.cli.input.engine import LOCAL_MASTER, opened_pipeline, wants_spark, with_engine
 from wormdb.cli.input.place import NAMES, PLACE, find_model, missing_collection, place_of
 from wormdb.cli.show.progress import tell_line
 from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
-from wormdb.maintenance.audit.report import CheckedCounts
+from wormdb.maintenance.audit.report import CheckedCounts, Finding, Repair, Verification
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.api.database import Database
-    from wormdb.maintenance.audit.report import Finding, Repair, Verification
 
 __all__ = ["command"]
 

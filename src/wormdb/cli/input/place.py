@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,7 +16,8 @@ from wormdb.schema.problems import did_you_mean
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from wormdb.api.collection import Collection
     from wormdb.api.database import Database
@@ -26,6 +29,7 @@ __all__ = [
     "AS_JSON",
     "MODEL",
     "NAMES",
+    "NEW_URL",
     "ON_BROKEN",
     "PLACE",
     "SCHEMA",
@@ -33,6 +37,7 @@ __all__ = [
     "YES",
     "blocks_of",
     "complete_models",
+    "existing_place",
     "existing_status",
     "find_collection",
     "find_model",
@@ -42,6 +47,7 @@ __all__ = [
     "only_place",
     "open_database",
     "place_of",
+    "shared_database",
 ]
 
 
@@ -67,13 +73,33 @@ def _known_models(url: str | None) -> Iterable[str]:
         return () if database.schema is None else tuple(database.schema.models)
 
 
-URL = click.option(
-    "--url",
-    envvar="WORM_URL",
-    show_envvar=True,
-    required=True,
-    help="The database: a folder, or s3://bucket/prefix, gs://, az://.",
-)
+def _check_there(context: click.Context, parameter: click.Parameter, url: str) -> str:  # noqa: ARG001 - click's signature
+    return existing_place(url)
+
+
+def existing_place(url: str) -> str:
+    """The URL; raises NotFoundError if its folder does not exist: it would be read as an empty database."""
+    from wormdb.storage.url import parse_url
+
+    parsed = parse_url(url)
+    if parsed.scheme == "file" and not Path(parsed.path).is_dir():
+        raise NotFoundError(
+            f"folder {url!r:.200}",
+            reason="it does not exist",
+            fix="check the path; worm init, worm insert and worm import make a new database",
+        )
+    return url
+
+
+_URL_OPTIONS: Final[dict[str, Any]] = {
+    "envvar": "WORM_URL",
+    "show_envvar": True,
+    "required": True,
+    "help": "The database: a folder, or s3://bucket/prefix, gs://, az://.",
+}
+URL = click.option("--url", callback=_check_there, **_URL_OPTIONS)
+NEW_URL = click.option("--url", **_URL_OPTIONS)
+"""For verbs that make the database if it is not there."""
 PLACE = click.option(
     "--url", envvar="WORM_URL", show_envvar=True, help="The database, if URL is not the first argument."
 )
@@ -99,11 +125,11 @@ def place_of(url: str | None, names: tuple[str, ...]) -> tuple[str, tuple[str, .
     """Which database is meant, and which collections of it; for commands with PLACE and NAMES.
 
     The database is --url; or the first name, if there is no --url, or if it is from the environment and the name can be
-    no collection's. Raises click.UsageError if there is none, or if two are named.
+    no collection's. Raises click.UsageError if there is none, or if two are named, NotFoundError for a missing folder.
     """
     if names and (url is None or _is_place(names[0])):
-        return only_place(names[0], url), names[1:]
-    return only_place(None, url), names
+        return existing_place(only_place(names[0], url)), names[1:]
+    return existing_place(only_place(None, url)), names
 
 
 def only_place(place: str | None, url: str | None) -> str:
@@ -124,16 +150,38 @@ def _is_place(name: str) -> bool:
     return "://" in name or name.startswith((".", "/", "~"))
 
 
-def open_database(url: str, options: Mapping[str, Any], settings: Settings | None = None) -> Database:
+_SHARED: ContextVar[tuple[str, Database] | None] = ContextVar("shared", default=None)
+"""The database that commands of one process share, and its URL."""
+
+
+@contextmanager
+def shared_database(url: str) -> Iterator[Database]:
+    """A database that every command of the block uses which names its URL: it stays warm from one to the next."""
+    from wormdb.api.database import connect
+
+    with connect(url) as database:
+        token = _SHARED.set((url, database))
+        try:
+            yield database
+        finally:
+            _SHARED.reset(token)
+
+
+def open_database(
+    url: str, options: Mapping[str, Any], settings: Settings | None = None
+) -> AbstractContextManager[Database]:
     """The database, as --schema and --on-broken say. No requests; raises SchemaError with every mistake."""
     from wormdb.api.database import connect
 
+    shared = _SHARED.get()
+    if shared is not None and shared[0] == url and settings is None and not options.get("schema"):
+        return nullcontext(shared[1])
     chosen = replace(settings or Settings(), on_broken=options.get("on_broken") or "raise")
     return connect(url, schema=options.get("schema"), settings=chosen)
 
 
-def find_collection(database: Database, name: str) -> Collection[Document]:
-    """The collection of a model, or at a folder. 1 GET for the schema, for a folder 2 more.
+def find_collection(database: Database, name: str, *, may_be_new: bool = False) -> Collection[Document]:
+    """The collection of a model, or at a folder. 1 GET for the schema, for a folder 2 more unless it `may_be_new`.
 
     Raises InvalidRequestError if there is neither, with the name that may have been meant.
     """
@@ -148,7 +196,7 @@ def find_collection(database: Database, name: str) -> Collection[Document]:
             )
         return database.model(model.name)
     collection = database[name.rstrip("/")]
-    if not collection.parquet_files().is_known:
+    if not may_be_new and not collection.parquet_files().is_known:
         raise _unknown(database, name)
     return collection
 

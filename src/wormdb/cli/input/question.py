@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.bql.text import parse_filter_text, parse_sort_text
-from wormdb.bql.tree import MatchAll, conjunction
-from wormdb.cli.show.rows import columns_of
+from wormdb.bql.tree import Filter, MatchAll, conjunction
+from wormdb.cli.show.rows import Columns, columns_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.query.request import STRATEGIES
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wormdb.api.options import FindOptions, WrittenSelect
     from wormdb.api.results import Results
     from wormdb.bql.sorting import SortSpec
-    from wormdb.bql.tree import Filter
-    from wormdb.cli.show.rows import Columns
     from wormdb.query.execute.explain import Explanation
     from wormdb.schema.model import Model
 
@@ -39,6 +37,7 @@ __all__ = [
     "columns_for",
     "read_as_of",
     "read_filters",
+    "written_filter",
 ]
 
 FILTER = click.option(
@@ -120,6 +119,13 @@ class QueryArguments:
 def read_filters(texts: Sequence[str]) -> Filter:
     """What all of several filters match. Raises InvalidRequestError with the column of the first mistake."""
     return conjunction([_read_filter(text) for text in texts])
+
+
+def written_filter(texts: Sequence[str]) -> dict[str, Any]:
+    """What all of several filters match, as a document. Raises as `read_filters`."""
+    written = json.parse(read_filters(texts).text, operators=True)
+    assert isinstance(written, dict)
+    return written
 
 
 def _read_filter(text: str) -> Filter:

@@ -10,16 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from wormdb.api.records import form_of, read_records
+from wormdb.api.records import Form, Record, form_of, read_records
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
-    from wormdb.api.records import Form, Record
 
 __all__ = ["STDIN", "Source", "is_stream", "open_source"]
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from wormdb.cli.show.terminal import write_own
 from wormdb.cli.show.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import TypeVar
 
     T = TypeVar("T")
 
-__all__ = ["bar_line", "counting", "loading", "tell_line", "told_of", "working"]
+__all__ = ["bar_line", "show_count", "show_load", "show_work", "tell_line", "told_of"]
 
 _EVERY: Final = 500
 _BAR: Final = 30
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
+def show_work(text: str) -> Iterator[None]:
     """Say what is being done, for as long as it takes."""
     if not sys.stderr.isatty():
         yield
@@ -47,7 +46,7 @@ def told_of(word: str, total: Callable[[], int | None]) -> Iterator[Callable[[in
         tell_line("")
 
 
-def counting(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> Iterator[T]:
+def show_count(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> Iterator[T]:
     """The rows, and on a terminal how many there were; a bar if the total is known. `total` is asked there only."""
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield from rows
@@ -62,7 +61,7 @@ def counting(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> I
         tell_line("")
 
 
-def loading(rows: Iterable[T], word: str, done: Callable[[], float | None]) -> Iterator[T]:
+def show_load(rows: Iterable[T], word: str, done: Callable[[], float | None]) -> Iterator[T]:
     """The rows, and on a terminal how many there were, with a bar for how much `done` says is read."""
     if not sys.stderr.isatty():
         yield from rows

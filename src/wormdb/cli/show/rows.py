@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 
 from wormdb.bql.aggregation import value_of
-from wormdb.cli.show.text import TextColumn, cell_of, fitted, is_number, ruled_head, ruled_row
+from wormdb.cli.show.text import TextColumn, cell_of, fit_column, is_number, ruled_head, ruled_row
 from wormdb.errors import LimitExceededError
 from wormdb.format import json
 from wormdb.format.kinds import MISSING
@@ -155,7 +155,7 @@ def _cell(value: Any) -> str:
 def _fitted(name: str, values: Sequence[Any]) -> TextColumn:
     is_right = all(is_number(value) for value in values if value is not MISSING and value is not None)
     column = TextColumn(name, 0, is_right=is_right and any(is_number(value) for value in values))
-    return fitted(column, [_cell(value) for value in values], _CELL_PLACES)
+    return fit_column(column, [_cell(value) for value in values], _CELL_PLACES)
 
 
 def _that_fit(columns: Sequence[TextColumn]) -> int:

@@ -53,7 +53,7 @@ class _Bytes:
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
 
     def write(self, data: bytes) -> int:
-        """Write all of it; how much of it there was."""
+        """Write all bytes, cleaned; returns how many were given."""
         text = harmless(self._decoder.decode(data))
         self._inner.write(text.encode(self._encoding, "replace"))
         return len(data)
@@ -75,7 +75,7 @@ class _Guard:
         return _Bytes(self.inner.buffer, self.inner.encoding or "utf-8")  # type: ignore[attr-defined] # a TextIOWrapper
 
     def write(self, text: str) -> int:
-        """Write it, cleaned; how much of it there was."""
+        """Write the text, cleaned; returns its length."""
         self.inner.write(harmless(text))
         return len(text)
 

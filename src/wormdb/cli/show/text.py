@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,18 +20,20 @@ from wormdb.format.kinds import Decimal128
 from wormdb.jobs.plain_text import plain_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
+    "PLAIN",
     "TextColumn",
     "camel",
     "cell_of",
     "counted",
     "cut",
-    "fitted",
+    "fit_column",
     "is_number",
     "number_text",
     "one_line",
+    "print_document",
     "print_json",
     "print_ruled",
     "print_table",
@@ -75,7 +78,7 @@ def number_text(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it stands at the right of its column."""
+    """Whether a value is aligned to the right."""
     return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
 
 
@@ -147,6 +150,27 @@ def print_values(value: Any) -> None:
     click.echo(msgspec.json.format(json.encode(value), indent=2).decode())
 
 
+PLAIN = click.option(
+    "--plain", is_flag=True, help='Plain JSON: times, decimals and ObjectIds are text, not {"$date": …}.'
+)
+
+
+def print_document(document: Mapping[str, Any], *, is_plain: bool) -> None:
+    """One document on standard output, as it is stored or as other programs read it."""
+    print_json(_plain(dict(document))) if is_plain else print_values(dict(document))
+
+
+def _plain(value: Any) -> Any:
+    """A value of JSON's own types; what JSON has no type for is text."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)):
+        return value
+    return plain_of(value)
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) -> None:
     """A table; `styles` names a colour for each row where the terminal has colours."""
     from rich import box
@@ -184,14 +208,14 @@ class TextColumn:
 
 def print_ruled(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]]) -> None:
     """A whole table; columns grow with what is in them."""
-    wide = [fitted(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
+    wide = [fit_column(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
     for line in ruled_head(wide):
         click.echo(line)
     for row in rows:
         click.echo(ruled_row(wide, row))
 
 
-def fitted(column: TextColumn, cells: Sequence[str], width_max: int | None = None) -> TextColumn:
+def fit_column(column: TextColumn, cells: Sequence[str], width_max: int | None = None) -> TextColumn:
     """A column wide enough for its name and some cells, at most `width_max`."""
     name = one_line(column.name)
     width = max([column.width, width_of(name), *(width_of(one_line(cell)) for cell in cells)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.format.block import RESERVED, Row
 from wormdb.format.blockread import assemble_block, parts_for, read_documents, read_page, read_page_rows
 from wormdb.format.key import encode_key
-from wormdb.format.sidecar import PageRef, locate_key
+from wormdb.format.sidecar import PageMap, PageRef, locate_key
 from wormdb.settings import KIB
 from wormdb.storage.store import ByteRange
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.sidecar import PageMap
 
 __all__ = ["rows_at", "rows_between", "rows_by_key", "rows_shown"]
 

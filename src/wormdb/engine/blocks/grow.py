@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.engine.blocks.listing import is_run, list_run, runs_of
-from wormdb.engine.blocks.runs import merge_rows
+from wormdb.engine.blocks.runs import Run, Runs, is_run, list_run, merge_rows, runs_of
 from wormdb.engine.blocks.tiers import plan_adopt, plan_cascade
 from wormdb.engine.blocks.write import BlockWriter, weight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.engine.blocks.listing import Run
-    from wormdb.engine.blocks.runs import Runs
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.projection import Sizes
     from wormdb.format.block import Row

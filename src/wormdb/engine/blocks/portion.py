@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.arrays import array_of, scalar_of
-from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, ColumnSpec, decode_column, encode_column
+from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, ColumnSpec, EncodedColumn, decode_column, encode_column
 from wormdb.format.path import TRAVERSED
 from wormdb.format.project import project
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.format.columns import EncodedColumn
 
 __all__ = [
     "CODE_BYTES",
@@ -31,10 +30,13 @@ __all__ = [
     "VERSION_TYPES",
     "CodedColumn",
     "ColumnCodes",
+    "DecodedColumn",
     "Portion",
+    "decoded_of",
     "elsewhere_rows",
     "encode_documents",
     "join_portions",
+    "portion_of",
     "texts_of",
     "version_cells",
 ]
@@ -316,3 +318,76 @@ def _code(column: pa.ChunkedArray) -> CodedColumn | None:
     if len(encoded.dictionary) > _TEXTS_MAX:
         return None
     return CodedColumn(encoded.dictionary, pa.chunked_array([encoded.indices.cast(pa.uint8())]))
+
+
+# --- columns one by one, as they are kept ---
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedColumn:
+    """One column of some rows."""
+
+    cells: pa.ChunkedArray
+    kinds: pa.ChunkedArray | None
+    type: str
+    texts: pa.ChunkedArray | None = None
+    """The documents of the rows whose cells are elsewhere; None if there are none."""
+
+    @property
+    def bytes(self) -> int:
+        """In memory."""
+        return sum(int(column.nbytes) for column in (self.cells, self.kinds, self.texts) if column is not None)
+
+    def filter(self, mask: pa.Array) -> DecodedColumn:
+        """The rows for which the mask is true."""
+        kinds, texts = self.kinds, self.texts
+        return DecodedColumn(
+            self.cells.filter(mask),
+            None if kinds is None else kinds.filter(mask),
+            self.type,
+            None if texts is None else texts.filter(mask),
+        )
+
+
+def decoded_of(portion: Portion) -> dict[str, DecodedColumn]:
+    """The columns of a portion, each by itself and in one piece."""
+    return {name: _decoded(portion, name) for name in portion.types}
+
+
+def _decoded(portion: Portion, name: str) -> DecodedColumn:
+    import pyarrow.compute as pc
+
+    kinds, texts = portion.kinds(name), None
+    if elsewhere_rows(kinds):
+        documents = portion.table.column(DOCUMENT)
+        are_elsewhere = pc.equal(kinds, scalar_of(ELSEWHERE_CODE))
+        texts = _whole(pc.if_else(are_elsewhere, documents, scalar_of(None, documents.type)))
+    cells = _whole(portion.table.column(name))
+    return DecodedColumn(cells, None if kinds is None else _whole(kinds), portion.types[name], texts)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    if column.num_chunks == 1:
+        return column
+    joined = column.combine_chunks()
+    return joined if isinstance(joined, pa.ChunkedArray) else pa.chunked_array([joined])
+
+
+def portion_of(columns: Mapping[str, DecodedColumn]) -> Portion:
+    """The portion that has these columns, in this order."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    arrays: dict[str, pa.ChunkedArray] = {}
+    texts: list[pa.ChunkedArray] = []
+    for name, column in columns.items():
+        arrays[name] = column.cells
+        if column.kinds is not None:
+            arrays[KIND_PREFIX + name] = column.kinds
+        if column.texts is not None:
+            texts.append(column.texts)
+    if texts:
+        arrays[DOCUMENT] = texts[0] if len(texts) == 1 else pc.coalesce(*texts)
+    return Portion(pa.table(arrays), {name: column.type for name, column in columns.items()})

@@ -1,39 +1,138 @@
-"""One folder of blocks: their keys, and what is kept unpacked of pages of the list, page maps and filters.
+"""One folder of blocks: their keys, and what is kept unpacked of them, so that nothing is read or unpacked twice.
 
 `Shelf(store, pool, paths.data)` or `Shelf(store, pool, paths.history)`. Every object in the folder is immutable, and no
-name is used twice; so a shelf may be shared by all roots of a collection, and what it keeps never grows old.
+name is used twice; so a shelf may be shared by all roots of a collection, and what it keeps never grows old: pages of
+the list, page maps and filters.
+
+All collections of a database share one `ColumnCache`, its part of the setting `cache_bytes`, for columns and rows: of
+blocks, and of one state until there is another.
 """
 
 from __future__ import annotations
 
 import copy
 import threading
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from wormdb.engine.blocks.cache import ROW_KIND, ColumnCache, Label
-from wormdb.engine.state.upgrade import NO_UPGRADES
+import msgspec
+
+from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
 from wormdb.engine.tree.nodes import fetch_object, gone_is_old
-from wormdb.format.blocklist import decode_block_page
-from wormdb.format.blockread import open_block
+from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats, decode_block_page
+from wormdb.format.blockread import Block, open_block
 from wormdb.format.frame import corrupt
-from wormdb.format.sidecar import decode_filter, decode_page_map
+from wormdb.format.sidecar import PageMap, decode_filter, decode_page_map
 from wormdb.settings import KIB, SHELF_BYTES_MAX
-from wormdb.storage.store import ByteRange, KeepingStore
+from wormdb.storage.store import ByteRange, KeepingStore, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wormdb.engine.state.upgrade import Upgrades
     from wormdb.format.block import Row
-    from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats
-    from wormdb.format.blockread import Block
     from wormdb.format.membership import MembershipFilter
-    from wormdb.format.sidecar import PageMap
     from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Store
 
-__all__ = ["BoundedCache", "Shelf"]
+
+__all__ = ["NEVER_CHANGES", "ROW_KIND", "BoundedCache", "ColumnCache", "Label", "Shelf", "State"]
+
+# --- columns and rows that stay decoded ---
+
+_LABELED_MEMORY: Final = 1_000  # of the objects around a thing that is kept by a label, about
+
+
+ROW_KIND: Final = "row"
+"""The kind of a label of a row."""
+
+
+class State(NamedTuple):
+    """Which state of a collection something is true of."""
+
+    overlay: int
+    """The serial of the tail that it is made of."""
+    number: int
+    revision: int
+    """Of the root below; 0 without one."""
+
+
+NEVER_CHANGES: Final = State(0, 0, 0)
+"""For what is true of every state."""
+
+
+class Label(msgspec.Struct, frozen=True):
+    """What a thing is kept by."""
+
+    key: str
+    """Of the block, or the folder of the tail."""
+    kind: str
+    column: str | bytes = ""
+    """Or the key of a row."""
+
+
+class ColumnCache:
+    """Things by label, up to a number of bytes; those used longest ago go first. Thread-safe."""
+
+    def __init__(self, bytes_max: int) -> None:
+        """Empty; with 0 it stays so."""
+        self.bytes_max = bytes_max
+        self._bytes = 0
+        self._held: OrderedDict[Label, tuple[State, Any, int]] = OrderedDict()
+        self._rows: Counter[str] = Counter()
+        """Of each folder how many rows are kept."""
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        """How many things are kept."""
+        return len(self._held)
+
+    def count_rows(self, folder: str) -> int:
+        """How many rows of the blocks of a folder are kept."""
+        return self._rows[folder]
+
+    @property
+    def bytes_held(self) -> int:
+        """What everything in it takes, about."""
+        return self._bytes
+
+    def find(self, label: Label, state: State = NEVER_CHANGES) -> Any:
+        """What is kept; None if that is nothing, or of another state."""
+        with self._lock:
+            held = self._held.get(label)
+            if held is None or held[0] != state:
+                return None
+            self._held.move_to_end(label)
+            return held[1]
+
+    def keep(self, label: Label, thing: Any, cost: int, state: State = NEVER_CHANGES) -> None:
+        """Keep a thing of about `cost` bytes, in the place of what was there of another state."""
+        cost += _LABELED_MEMORY
+        with self._lock:
+            if label in self._held:
+                self._forgotten(label, self._held.pop(label)[2])
+            if cost > self.bytes_max:
+                return
+            self._held[label] = state, thing, cost
+            self._bytes += cost
+            if label.kind == ROW_KIND:
+                self._rows[_folder_of(label)] += 1
+            while self._bytes > self.bytes_max:
+                oldest, (_, _, dropped) = self._held.popitem(last=False)
+                self._forgotten(oldest, dropped)
+
+    def _forgotten(self, label: Label, cost: int) -> None:
+        self._bytes -= cost
+        if label.kind == ROW_KIND:
+            self._rows[_folder_of(label)] -= 1
+
+
+def _folder_of(label: Label) -> str:
+    """The folder of the block that a thing is of."""
+    return label.key[: label.key.rfind("/") + 1]
+
+
+# --- one folder ---
+
 
 T = TypeVar("T")
 R = TypeVar("R")

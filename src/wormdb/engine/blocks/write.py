@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.engine.log.objects import PARQUET, NewObject
-from wormdb.format.block import write_block
+from wormdb.engine.log.objects import PARQUET, NewObject, ObjectWriter
+from wormdb.format.block import EncodedBlock, Row, write_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.log.objects import ObjectWriter
-    from wormdb.format.block import EncodedBlock, Row
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.columns import ColumnSpec
 

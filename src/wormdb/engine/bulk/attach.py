@@ -14,16 +14,15 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NoReturn
 
 from wormdb.engine.blocks.fetch import rows_between
-from wormdb.engine.blocks.listing import runs_of
-from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.runs import Run, Runs, runs_of
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.merge import Merger, MergeResult
-from wormdb.engine.bulk.report import unpack_hashes
+from wormdb.engine.bulk.report import BulkTarget, Digests, DocumentMaker, JobLedger, TaskReport, unpack_hashes
 from wormdb.engine.bulk.task import digests_key, join_samples, replacing, violation
 from wormdb.engine.commit.operations import OvertakenError
 from wormdb.engine.commit.validate import trashed
 from wormdb.engine.index.unique import UniqueOwners, keys_of
-from wormdb.engine.state.view import id_key
+from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import ConflictError, NotFoundError, UnavailableError, UniqueViolationError
 from wormdb.format import json
@@ -31,7 +30,7 @@ from wormdb.format.blob import BlobKey
 from wormdb.format.block import Row
 from wormdb.format.event import JobAttached
 from wormdb.format.frame import corrupt
-from wormdb.format.membership import key_hash, key_hashes
+from wormdb.format.membership import MembershipFilter, key_hash, key_hashes
 from wormdb.format.sample import Sample, Sampler, decode_sample, encode_sample
 from wormdb.settings import BULK_LAYERS_MAX
 from wormdb.system.types import LogNumber, WriteId
@@ -40,14 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.engine.blocks.listing import Run
-    from wormdb.engine.bulk.report import BulkTarget, Digests, DocumentMaker, JobLedger, TaskReport
     from wormdb.engine.state.definition import Definition
-    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
-    from wormdb.format.membership import MembershipFilter
 
 __all__ = [
     "AttachGuard",

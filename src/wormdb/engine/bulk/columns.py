@@ -15,23 +15,21 @@ import msgspec
 from wormdb.engine.bulk.rows import DOCUMENT_COLUMN, ID_COLUMNS, TOLD_COLUMNS
 from wormdb.engine.state.view import SEQUENCE_DIGITS_MAX
 from wormdb.format import json
-from wormdb.format.columns import ColumnSpec, arrow_type, column_of, encode_column
+from wormdb.format.columns import ColumnSpec, EncodedColumn, arrow_type, column_of, encode_column
 from wormdb.format.kinds import MISSING
 from wormdb.format.values import are_field_names
 from wormdb.format.wrappers import moment
 from wormdb.schema.identity import BUILT_IN_TYPES, makes_good_ids, new_ids
 from wormdb.schema.validate import has_types
 from wormdb.settings import DOCUMENT_BYTES_MAX, ID_BYTES_MAX
-from wormdb.system.clock import ManualClock
+from wormdb.system.clock import Chance, Clock, ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from wormdb.format.columns import EncodedColumn
     from wormdb.schema.model import Field, IdStrategy, Model
-    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["DOCUMENT", "ID", "ColumnMaker", "DocumentTable", "TaskChance", "block_columns", "job_clock", "text_bytes"]
 

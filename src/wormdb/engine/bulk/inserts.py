@@ -12,8 +12,8 @@ from heapq import nsmallest
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.commit.operations import Insert
-from wormdb.engine.state.view import is_uncounted
+from wormdb.engine.commit.operations import Insert, Pending
+from wormdb.engine.state.view import View, is_uncounted
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.engine.commit.operations import Pending
     from wormdb.engine.index.unique import UniqueOwners
-    from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
 
 __all__ = ["InsertResult", "check_inserts", "sampled"]

@@ -15,9 +15,9 @@ from wormdb.engine.blocks.write import ROW_BYTES, BlockWriter
 from wormdb.engine.bulk.columns import text_bytes
 from wormdb.engine.bulk.portion import cuts, joined, keys_of_texts
 from wormdb.errors import AlreadyExistsError
-from wormdb.format.block import RESERVED, Row, write_new_block
-from wormdb.format.blockread import assemble_block, parts_for, read_batches
-from wormdb.format.columns import KIND_PREFIX, arrow_type, column_of
+from wormdb.format.block import RESERVED, EncodedBlock, Row, write_new_block
+from wormdb.format.blockread import Block, assemble_block, parts_for, read_batches
+from wormdb.format.columns import KIND_PREFIX, EncodedColumn, arrow_type, column_of
 from wormdb.format.frequent import frequent_columns_of_texts
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.membership import key_hashes
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.format.block import EncodedBlock
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.blockread import Block
-    from wormdb.format.columns import EncodedColumn
     from wormdb.format.sidecar import CheckedRange, PageMap
 
 __all__ = ["Joiner", "MergeResult", "Merger", "can_join", "twice"]
@@ -103,7 +100,9 @@ class Joiner:
         written: list[BlockEntry] = []
         names = [*RESERVED[:-1], *(path for path, _ in types[1:]), _DOC]
         for table in _portions(self._rounds(sources, names), self.blocks.bytes_target):
+            give_back_memory()  # of the last round, before there is a block beside its rows
             written.append(self.blocks.put(_block(table, types, [spec.path for spec in self.blocks.columns])))
+            del table  # or its rows would stay while those of the next block are gathered
             give_back_memory()
         return written
 
@@ -116,6 +115,7 @@ class Joiner:
         while cursors := [cursor for cursor in cursors if cursor.fill()]:
             bound = min((end for cursor in cursors if (end := cursor.end()) is not None), default=None)
             yield self._distinct(_together([cursor.cut(bound) for cursor in cursors]))
+            give_back_memory()  # pages that were unpacked for the round lie between rows that stay
 
     def _batches(
         self, blocks: Sequence[BlockEntry], names: Sequence[str], rows: int, *, whole: bool
@@ -236,11 +236,12 @@ def _portions(tables: Iterator[pa.Table], target: int) -> Iterator[pa.Table]:
         *full, (start, stop) = cuts(whole.column(_DOC), target)
         for first, last in full:
             yield whole.slice(first, last - first)
-        rest = whole.slice(start, stop - start)
-        held, size = [rest], _weight(rest)
+        held = [whole.slice(start, stop - start)]
+        del whole  # the rows that were yielded
+        size = _weight(held[0])
         if size >= target:
-            yield rest
-            held, size = [], 0
+            yield held.pop()
+            size = 0
     if held:
         yield _together(held)
 

@@ -12,7 +12,7 @@ from wormdb.engine.bulk.columns import DOCUMENT, ID, block_columns, text_bytes
 from wormdb.engine.commit.operations import Insert
 from wormdb.engine.state.view import SEQUENCE_DIGITS_MAX
 from wormdb.engine.tree.extract import extract, extract_columns
-from wormdb.format.block import write_new_block
+from wormdb.format.block import EncodedBlock, write_new_block
 from wormdb.format.frequent import frequent_columns_of_texts
 from wormdb.format.key import encode_key
 from wormdb.format.membership import key_hashes
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.engine.tree.definition import Index
-    from wormdb.format.block import EncodedBlock
     from wormdb.format.columns import ColumnSpec
 
 __all__ = ["ColumnPortion", "cuts", "inserts_of", "joined", "keys_of_texts"]

@@ -7,7 +7,7 @@ beside it. `_rev` and `_seq` are told by the log, and are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -19,8 +19,6 @@ from wormdb.format.kinds import Decimal128, ObjectId
 from wormdb.format.path import parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     import pyarrow as pa
 
     from wormdb.engine.bulk.columns import ColumnMaker

@@ -19,14 +19,14 @@ from wormdb.engine.commit.resolve import opening
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.state.jobs import UNNAMED
-from wormdb.engine.state.view import greatest_sequence, id_key
-from wormdb.engine.tree.definition import claims_of
+from wormdb.engine.state.view import View, greatest_sequence, id_key
+from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import JobAborted, JobAttached, JobOpened, StreamAdvanced
 from wormdb.format.node import is_ascending
-from wormdb.format.sample import encode_sample
+from wormdb.format.sample import Sample, encode_sample
 from wormdb.system.types import WriteId
 
 if TYPE_CHECKING:
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
     from wormdb.engine.bulk.report import JobLedger
     from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.index.shelf import IndexShelf
-    from wormdb.engine.state.view import View
-    from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry, LoggedChange
-    from wormdb.format.sample import Sample
 
 __all__ = ["Stager"]
 

@@ -20,14 +20,14 @@ from wormdb.engine.bulk.inserts import sampled
 from wormdb.engine.bulk.merge import Merger, twice
 from wormdb.engine.bulk.portion import ColumnPortion, cuts, inserts_of
 from wormdb.engine.bulk.report import ContestedValue, Digests, TaskReport, encode_report, pack_hashes
-from wormdb.engine.commit.operations import Insert
+from wormdb.engine.commit.operations import Insert, Operation
 from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.log.objects import NewObject
-from wormdb.engine.state.view import check_counted, greatest_sequence, id_key
+from wormdb.engine.state.view import StoredVersion, View, check_counted, greatest_sequence, id_key
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, PermissionDeniedError, UniqueViolationError
 from wormdb.format import json
-from wormdb.format.blob import BLOB_FIELD, blob_keys_in
+from wormdb.format.blob import BLOB_FIELD, BlobKey, blob_keys_in
 from wormdb.format.block import Row
 from wormdb.format.key import encode_keys
 from wormdb.format.membership import key_hashes
@@ -42,10 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.engine.bulk.report import BulkTarget, DocumentMaker, JobLedger
-    from wormdb.engine.commit.operations import Operation
-    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.definition import Index
-    from wormdb.format.blob import BlobKey
     from wormdb.format.blocklist import BlockEntry
 
 __all__ = ["BulkTask", "digests_key", "join_samples", "replacing", "violation"]

@@ -9,22 +9,25 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.blocks.cache import DecodedColumn, Label, decoded_of, portion_of
 from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES, rows_shown
 from wormdb.engine.blocks.portion import (
     DOCUMENT,
     VERSION_TYPES,
+    DecodedColumn,
     Portion,
+    decoded_of,
     elsewhere_rows,
     encode_documents,
     join_portions,
+    portion_of,
     texts_of,
 )
+from wormdb.engine.blocks.shelf import Label, Shelf
 from wormdb.format.arrays import array_of, scalar_of
-from wormdb.format.blockread import assemble_block, parts_for, read_arrow, read_page_rows
-from wormdb.format.columns import KIND_PREFIX, decode_column
+from wormdb.format.blockread import Block, assemble_block, parts_for, read_arrow, read_page_rows
+from wormdb.format.columns import KIND_PREFIX, ColumnSpec, decode_column
 from wormdb.format.project import read_id
-from wormdb.format.sidecar import PageRef
+from wormdb.format.sidecar import PageMap, PageRef
 from wormdb.settings import MIB
 from wormdb.storage.store import ByteRange
 
@@ -34,11 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.blocks.shelf import Shelf
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.blockread import Block
-    from wormdb.format.columns import ColumnSpec
-    from wormdb.format.sidecar import PageMap
 
     GroupRead = Callable[[], Callable[[], "BlockRows"]]
     """Reads the bytes of some row groups, and gives what unpacks them."""

@@ -16,16 +16,34 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wormdb.engine.blocks.cache import DecodedColumn, Label, State, decoded_of, portion_of
-from wormdb.engine.blocks.portion import CODE_BYTES, DOCUMENT, VERSION, ColumnCodes, Portion, join_portions
-from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.blocks.portion import (
+    CODE_BYTES,
+    DOCUMENT,
+    VERSION,
+    ColumnCodes,
+    DecodedColumn,
+    Portion,
+    decoded_of,
+    join_portions,
+    portion_of,
+)
+from wormdb.engine.blocks.runs import AttachedBase, Run, RunBase
+from wormdb.engine.blocks.shelf import Label, Shelf, State
 from wormdb.engine.columns.fetch import ColumnRequest, fetch_columns, is_kept, may_be_kept
-from wormdb.engine.columns.merge import KeyColumn, marked, merge_parts
-from wormdb.engine.columns.sources import BlockPlan, RunSource, Tail, encode_rows, portion_of_rows
-from wormdb.engine.state.view import EmptyBase
+from wormdb.engine.columns.sources import (
+    BlockPlan,
+    KeyColumn,
+    RunSource,
+    Tail,
+    encode_rows,
+    marked,
+    merge_parts,
+    portion_of_rows,
+)
+from wormdb.engine.state.view import Base, EmptyBase, StoredVersion, View
 from wormdb.engine.tree.entries import Range
 from wormdb.format import json
-from wormdb.format.blocklist import BlockEntry
+from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, ObjectId
@@ -35,13 +53,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.blocks.listing import Run
-    from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.columns.merge import ColumnPart
-    from wormdb.engine.columns.sources import RowSource
+    from wormdb.engine.columns.sources import ColumnPart, RowSource
     from wormdb.engine.state.upgrade import Upgrades
-    from wormdb.engine.state.view import Base, StoredVersion, View
-    from wormdb.format.blocklist import BlockPageRef, ColumnStats
 
 __all__ = ["LooseScan", "ScanPiece", "is_excluded", "portions_of", "scan_columns"]
 

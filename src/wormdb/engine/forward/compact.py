@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from wormdb.engine.blocks.fetch import rows_between
-from wormdb.engine.blocks.listing import is_run, list_run, overlaps, runs_of
-from wormdb.engine.blocks.runs import Runs, merge_rows
+from wormdb.engine.blocks.runs import Runs, is_run, list_run, merge_rows, overlaps, runs_of
 from wormdb.engine.blocks.write import ROW_BYTES, BlockWriter
 from wormdb.engine.history.changes import member_of
 from wormdb.engine.state.definition import Definition
@@ -39,7 +38,7 @@ from wormdb.system.types import Misc
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.blocks.runs import Run
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.paths import EnginePaths

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.engine.blocks.grow import Growth
-from wormdb.engine.blocks.listing import is_run, runs_of
-from wormdb.engine.blocks.runs import Runs, row_of
+from wormdb.engine.blocks.runs import Runs, is_run, row_of, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.merge import Merger

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.blocks.fetch import rows_between
-from wormdb.engine.blocks.listing import list_run, runs_of
-from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.runs import Runs, list_run, runs_of
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.successor import following_root
@@ -25,7 +24,7 @@ from wormdb.format.blocklist import BlockEntry
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.blocks.listing import Part, Run
+    from wormdb.engine.blocks.runs import Part, Run
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Register, RootState

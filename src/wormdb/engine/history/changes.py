@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from wormdb.engine.blocks.grow import Growth
-from wormdb.engine.blocks.listing import is_run, runs_of
-from wormdb.engine.blocks.runs import Runs, held_of
+from wormdb.engine.blocks.runs import Runs, held_of, is_run, runs_of
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.state.projection import ProjectionResult
-from wormdb.engine.state.view import id_key
+from wormdb.engine.state.projection import ProjectionResult, ProjectionStep
+from wormdb.engine.state.view import Overlay, StoredVersion, id_key
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.blocklist import BlockEntry
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.engine.state.projection import ProjectionStep
-    from wormdb.engine.state.view import Overlay, StoredVersion
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
     from wormdb.format.root import Root

@@ -19,28 +19,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.engine.blocks.grow import Growth
-from wormdb.engine.blocks.listing import runs_of
-from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.runs import Run, Runs, runs_of
 from wormdb.engine.blocks.tiers import tier_of
-from wormdb.engine.history.changes import loads_of_root, member_of, stored_version, with_operations
+from wormdb.engine.history.changes import AttachedDocuments, loads_of_root, member_of, stored_version, with_operations
 from wormdb.engine.history.read import History
 from wormdb.engine.state.jobs import Jobs
-from wormdb.format.past import HISTORY_COLUMNS, past_key
-from wormdb.format.root import root_size
+from wormdb.format.past import HISTORY_COLUMNS, Version, past_key
+from wormdb.format.root import Root, root_size
 from wormdb.settings import FOLD_BYTES, LOADS_KEPT, ROOT_BYTES_FULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.blocks.listing import Run
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.history.changes import AttachedDocuments
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.projection import Sizes
     from wormdb.engine.state.view import View
     from wormdb.format.block import Row
-    from wormdb.format.past import Version
-    from wormdb.format.root import Root
 
 __all__ = ["Folder", "is_full", "loads_to_fold"]
 

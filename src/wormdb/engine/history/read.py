@@ -16,11 +16,11 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.blocks.runs import Runs, merge_rows
+from wormdb.engine.blocks.runs import Part, Runs, merge_rows
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.history.changes import brought_by, loads_of_root, loads_of_tail, member_of, past_of, with_operations
-from wormdb.engine.state.moments import check_begun, view_at
-from wormdb.engine.state.view import StoredVersion
+from wormdb.engine.state.moments import AsOf, check_begun, view_at
+from wormdb.engine.state.view import StoredVersion, View
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
 from wormdb.format.frame import corrupt
 from wormdb.format.past import (
@@ -38,10 +38,7 @@ from wormdb.format.past import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.engine.blocks.listing import Part
     from wormdb.engine.history.changes import AttachedDocuments
-    from wormdb.engine.state.moments import AsOf
-    from wormdb.engine.state.view import View
     from wormdb.format.block import Row
     from wormdb.format.entry import Entry
 

@@ -7,14 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from wormdb.format.wrappers import milliseconds
-from wormdb.schema.model import duration_seconds
+from wormdb.schema.model import SnapshotDefinition, duration_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wormdb.engine.history.read import SnapshotVersion
     from wormdb.format.past import Version
-    from wormdb.schema.model import SnapshotDefinition
 
 __all__ = ["Snapshot", "VisibleSnapshot", "taken_at", "visible"]
 

@@ -1,30 +1,34 @@
 """Bring the indexes forward: what a step changes in the documents, in the tree of every index that is there.
 
 A ready tree has every document of its root. A tree that is being built has those up to its cursor, and a step
-changes it up to there; the builder (`index_build`) moves the cursor. A tree that is no longer wanted is retired.
+changes it up to there; the builder (`engine.forward.build`) moves the cursor. A tree that is no longer wanted is
+retired.
+
+Changes are applied in order of key, however many there are, so that each leaf of a tree is written once: chunks by id
+would reach most leaves again and again.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from operator import itemgetter
+from typing import IO, TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from wormdb.engine.blocks.listing import runs_of
 from wormdb.engine.blocks.memory import give_back_memory
-from wormdb.engine.blocks.runs import RunBase, Runs, held_of
+from wormdb.engine.blocks.runs import RunBase, Runs, held_of, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.index.edit import CHUNK_ENTRIES_MAX, TreeEdit, ValueColumns, chunks, sliced
 from wormdb.engine.index.shelf import IndexShelf, following_membership, following_statistics, is_whole, tree_of
-from wormdb.engine.index.sort import ChangeSorter
-from wormdb.engine.state.projection import Net, ProjectionResult
+from wormdb.engine.state.projection import Net, ProjectionResult, ProjectionStep
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
-from wormdb.format.blockread import assemble_block, parts_for, read_columns
+from wormdb.format.blockread import Block, assemble_block, parts_for, read_columns
 from wormdb.format.columns import ELSEWHERE
 from wormdb.format.key import encode_keys
 from wormdb.format.root import IndexRoot
@@ -35,13 +39,15 @@ if TYPE_CHECKING:
 
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.indexes import IndexStates, IndexStatus
-    from wormdb.engine.state.projection import ProjectionStep
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.blockread import Block
 
-__all__ = ["attached_slices", "project_indexes", "stored_slices"]
+    Slice = ValueColumns | Sequence[Net]
+    from types import TracebackType
 
+    from wormdb.engine.tree.entries import Change
+
+__all__ = ["ChangeSorter", "attached_slices", "project_indexes", "stored_slices"]
 
 # --- The indexed values of new blocks from their columns, where these tell all: no document is read then.
 
@@ -120,10 +126,6 @@ def _documents(entry: BlockEntry, shelf: Shelf, base: RunBase, high: bytes | Non
     while rows := list(islice(found, _LOOKUPS_AT_ONCE)):
         before = base.get_many([key for key, row in rows if row.seq > _FIRST])
         yield [Net(key, before[key].document if key in before else None, held_of(row)) for key, row in rows]
-
-
-if TYPE_CHECKING:
-    Slice = ValueColumns | Sequence[Net]
 
 
 DROPPED_MAX: Final = 32
@@ -265,3 +267,105 @@ def _bare(status: IndexStatus) -> IndexRoot:
         applied=status.number,
         reason=status.reason,
     )
+
+
+# --- changes in order of key, in memory one chunk of them ---
+
+
+_PART: Final = 1_000
+"""Changes that are packed together."""
+_KEY: Final = itemgetter(0)
+_DECODER: Final = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]])
+
+
+class ChangeSorter:
+    """Takes chunks of changes, each in order of key, and gives all of them in order. Not thread-safe.
+
+    Of changes with one key the last one that was added counts. One chunk stays in memory; if there are more, all of
+    them are in a temporary file, which is removed in the end.
+    """
+
+    def __init__(self, part: int = _PART) -> None:
+        """Nothing is there yet; `part` changes of the file are read at once."""
+        self._part = part
+        self._only: list[Change] | None = None
+        self._file: IO[bytes] | None = None
+        self._runs: list[list[tuple[int, int]]] = []
+        """Of each chunk, where its parts are in the file."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, changes: list[Change]) -> None:
+        """Take a chunk in. No requests."""
+        if self._only is None and not self._runs:
+            self._only = changes
+            return
+        if self._only is not None:
+            self._spill(self._only)
+            self._only = None
+        self._spill(changes)
+
+    def chunks(self, size: int) -> Iterator[list[Change]]:
+        """All changes in order of key, at most `size` at once; a single chunk as it was added. No requests."""
+        if self._only is not None:
+            yield self._only
+            return
+        found: list[Change] = []
+        for some in self._merged():
+            found += some
+            while len(found) >= size:
+                yield found[:size]
+                del found[:size]
+        if found:
+            yield found
+
+    def _spill(self, changes: list[Change]) -> None:
+        if self._file is None:
+            from tempfile import TemporaryFile  # only large steps need it
+
+            self._file = TemporaryFile(prefix="worm-index-")  # noqa: SIM115 - __exit__ closes it
+        self._file.seek(0, 2)
+        parts = []
+        for start in range(0, len(changes), self._part):
+            body = msgspec.msgpack.encode(changes[start : start + self._part])
+            parts.append((self._file.tell(), len(body)))
+            self._file.write(body)
+        self._runs.append(parts)
+
+    def _merged(self) -> Iterator[list[Change]]:
+        """The changes of all chunks in order of key, some at a time, of each key the last.
+
+        Sorted are those up to the least of the keys at which a chunk must be read on, so that no change is compared
+        one by one.
+        """
+        rests = [iter(parts) for parts in self._runs]
+        held: list[list[Change]] = [[] for _ in rests]
+        while True:
+            for place, rest in enumerate(rests):
+                if not held[place]:
+                    held[place] = self._read(next(rest, None))
+            ends = [some[-1][0] for some in held if some]
+            if not ends:
+                return
+            least, due = min(ends), []
+            for place, some in enumerate(held):
+                stop = bisect_right(some, least, key=_KEY)
+                due += some[:stop]
+                held[place] = some[stop:]
+            due.sort(key=_KEY)  # stable: those of one key stay in the order in which they were added
+            last = dict(due)
+            yield due if len(last) == len(due) else list(last.items())
+
+    def _read(self, part: tuple[int, int] | None) -> list[Change]:
+        if part is None:
+            return []
+        assert self._file is not None, "runs are in the file"
+        self._file.seek(part[0])
+        return _DECODER.decode(self._file.read(part[1]))

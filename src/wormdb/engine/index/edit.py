@@ -11,24 +11,21 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.log.objects import NewObject
+from wormdb.engine.log.objects import NewObject, ObjectWriter
 from wormdb.engine.tree.change import BulkLoad, apply
-from wormdb.engine.tree.extract import extract, extract_columns
+from wormdb.engine.tree.extract import IndexKeys, extract, extract_columns
 from wormdb.engine.tree.tree import TreeReader
 from wormdb.format.membership import key_hashes
-from wormdb.format.node import Inner, Leaf
+from wormdb.format.node import Child, Inner, Leaf
 from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.projection import Net
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Change
-    from wormdb.engine.tree.extract import IndexKeys
     from wormdb.engine.tree.nodes import NewNode, NodeMaker, NodeSource, Tree
-    from wormdb.format.node import Child
 
 __all__ = ["CHUNK_ENTRIES_MAX", "SLICE_DOCUMENTS", "IndexChunk", "TreeEdit", "ValueColumns", "chunks", "sliced"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from wormdb.engine.state.projection import net_of
-from wormdb.engine.state.view import id_key, merge_newest
-from wormdb.engine.tree.entries import ALL_ENTRIES, Range, changes_of
+from wormdb.engine.state.projection import Net, net_of
+from wormdb.engine.state.view import StoredVersion, View, id_key, merge_newest
+from wormdb.engine.tree.entries import ALL_ENTRIES, Entry, Range, changes_of
 from wormdb.format import json
 from wormdb.format.blob import blob_keys_in
 
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.index.shelf import IndexShelf
-    from wormdb.engine.state.projection import Net
-    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.definition import Index
-    from wormdb.engine.tree.entries import Entry
     from wormdb.engine.tree.tree import TreeReader
     from wormdb.format.kinds import Document
     from wormdb.system.types import LogNumber

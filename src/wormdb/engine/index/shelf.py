@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.state.indexes import check_index_name
-from wormdb.engine.tree.definition import OWNERS, encode_index
-from wormdb.engine.tree.entries import value_key_of
-from wormdb.engine.tree.membership import build_filter_of, extend_filter_of, load_filter
+from wormdb.engine.tree.definition import OWNERS, Index, encode_index
+from wormdb.engine.tree.entries import Entry, Range, value_key_of
+from wormdb.engine.tree.membership import KeyFilter, build_filter_of, extend_filter_of, load_filter
 from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
 from wormdb.engine.tree.statistics import IndexStatistics, decode_statistics, encode_statistics, measure
 from wormdb.engine.tree.tree import TreeReader, entries_of, overlapping
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.index.edit import TreeEdit
     from wormdb.engine.log.paths import EnginePaths
-    from wormdb.engine.tree.definition import Index
-    from wormdb.engine.tree.entries import Entry, Range
-    from wormdb.engine.tree.membership import KeyFilter
     from wormdb.format.root import IndexRoot, ObjectRef, Root
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

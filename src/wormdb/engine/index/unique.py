@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.state.view import View, id_key, merge_newest
-from wormdb.engine.tree.definition import claims_of
+from wormdb.engine.state.view import StoredVersion, View, id_key, merge_newest
+from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.engine.tree.entries import value_key_of
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import ConflictError, InvalidRequestError, Problem
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.index.shelf import IndexShelf, OwnerTree
-    from wormdb.engine.state.view import StoredVersion
-    from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.tree import TreeReader
     from wormdb.format.entry import Entry, LoggedChange
     from wormdb.format.node import Leaf

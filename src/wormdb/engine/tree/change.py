@@ -13,16 +13,14 @@ from heapq import merge
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.tree.nodes import InnerPart, LeafPart, NewNode, NodePart, Tree
+from wormdb.engine.tree.nodes import InnerPart, LeafPart, NewNode, NodeMaker, NodePart, NodeSource, Tree
 from wormdb.engine.tree.tree import TreeReader
-from wormdb.format.node import Leaf
+from wormdb.format.node import Child, Inner, Leaf, Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.tree.entries import Change, Entry
-    from wormdb.engine.tree.nodes import NodeMaker, NodeSource
-    from wormdb.format.node import Child, Inner, Node
 
 __all__ = ["BulkLoad", "TreeChange", "apply", "merged"]
 

@@ -27,14 +27,12 @@ from wormdb.format.blob import BLOB_FIELD, blob_keys_of
 from wormdb.format.bson_types import bson_type_of, takes_value, unknown_type
 from wormdb.format.frame import corrupt
 from wormdb.format.key import check_index_key, encode_key
-from wormdb.format.kinds import MISSING
-from wormdb.format.path import TRAVERSED, get_direct, parse_path, walk, within
+from wormdb.format.kinds import MISSING, Document
+from wormdb.format.path import TRAVERSED, Path, Place, get_direct, parse_path, walk, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.format.kinds import Document
-    from wormdb.format.path import Path, Place
     from wormdb.schema.model import IndexDefinition
 
 __all__ = [

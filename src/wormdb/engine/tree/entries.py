@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.tree.definition import keys_of
+from wormdb.engine.tree.definition import Index, keys_of
 from wormdb.format import json
 from wormdb.format.key import encode_key, prefix_end
 
 if TYPE_CHECKING:
-    from wormdb.engine.tree.definition import Index
     from wormdb.format.kinds import Document
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.tree.definition import check_row, is_row_of, keys_of
+from wormdb.engine.tree.definition import Index, check_row, is_row_of, keys_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.blob import blob_keys_in
@@ -18,7 +18,6 @@ from wormdb.settings import INDEX_KEY_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.tree.definition import Index
 
 __all__ = ["IndexKeys", "extract", "extract_columns"]
 

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.tree.nodes import NewNode
+from wormdb.engine.tree.nodes import NewNode, NodeMaker, StoreNodes
 from wormdb.format.frame import corrupt
 from wormdb.format.membership import HASH_BITS, FilterRun, decode_filter_run, encode_filter_run, key_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.engine.tree.nodes import NodeMaker, StoreNodes
     from wormdb.format.root import ObjectRef
 
 __all__ = [

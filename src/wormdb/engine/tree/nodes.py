@@ -11,19 +11,17 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate
 from operator import add
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.frame import corrupt
-from wormdb.format.node import Child, Inner, Leaf, decode_node, encode_node, shared_prefix
+from wormdb.format.node import Child, Inner, Leaf, Node, decode_node, encode_node, shared_prefix
 from wormdb.format.root import ObjectRef
 from wormdb.settings import KIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Self
 
-    from wormdb.format.node import Node
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.tree.entries import Range, value_key_of
+from wormdb.engine.tree.entries import Entry, Range, value_key_of
 from wormdb.format.frame import Count, decode_message, encode_message
 from wormdb.settings import KIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.engine.tree.entries import Entry
     from wormdb.engine.tree.tree import TreeReader
     from wormdb.format.node import Child, Inner, Leaf
 

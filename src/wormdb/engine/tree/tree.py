@@ -10,16 +10,14 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.tree.entries import ALL_ENTRIES, Range
+from wormdb.engine.tree.entries import ALL_ENTRIES, Entry, Range
 from wormdb.errors import CorruptionError, Problem, SnapshotTooOldError, UnsupportedFormatError
-from wormdb.format.node import Inner
+from wormdb.format.node import Child, Inner, Leaf, Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.tree.entries import Entry
     from wormdb.engine.tree.nodes import NodeSource, Tree
-    from wormdb.format.node import Child, Leaf, Node
 
 __all__ = ["TreeReader", "entries_of", "overlapping", "verify"]
 

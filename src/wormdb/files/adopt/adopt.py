@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.commit.operations import Pending
-from wormdb.engine.ledger import CommitResult
+from wormdb.engine.ledger import CommitResult, Ledger, Runtime
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.state.definition import settled as settled_events
@@ -25,24 +25,21 @@ from wormdb.errors import (
     NotFoundError,
     SnapshotTooOldError,
 )
-from wormdb.files.adopt.listing import files_digest, take_inventory
+from wormdb.files.adopt.listing import Inventory, files_digest, take_inventory
 from wormdb.files.adopt.read import DocumentReader
 from wormdb.files.adopt.stage import BlockStage, RecordKeeper, Rehearsal, digest_of
 from wormdb.files.adopt.survey import AdoptionChoices, AdoptionCounts, AdoptionSurvey, survey
 from wormdb.format.adopt_record import AdoptRecord
-from wormdb.format.event import JobAttached, JobOpened
+from wormdb.format.event import Event, JobAttached, JobOpened
 from wormdb.format.sample import encode_sample
 from wormdb.system.types import LogNumber, Misc, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.ledger import Ledger, Runtime
     from wormdb.engine.state.view import View
     from wormdb.errors import Problem
-    from wormdb.files.adopt.listing import Inventory
     from wormdb.files.contents.names import FileNames
-    from wormdb.format.event import Event
 
 __all__ = ["Adopter", "Adoption", "job_id"]
 

@@ -14,7 +14,7 @@ from wormdb.engine.history.tombstone import tombstone
 from wormdb.engine.state.view import StoredVersion
 from wormdb.files.contents.values import STAMPS
 from wormdb.format import json
-from wormdb.format.past import SnapshotMark, Version
+from wormdb.format.past import Operation, SnapshotMark, Version
 from wormdb.format.values import equal
 from wormdb.format.wrappers import milliseconds
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from wormdb.files.contents.document import OplogEntry, TombstoneFile
     from wormdb.format.kinds import Document
-    from wormdb.format.past import Operation
 
 __all__ = [
     "CREATED",

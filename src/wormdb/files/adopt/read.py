@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wormdb.errors import CorruptionError, NotFoundError, Problem, ValidationError, WormError
-from wormdb.files.adopt.past import FileContents, settle
-from wormdb.files.contents.document import read_entity, read_oplog, read_tombstone_file
+from wormdb.files.adopt.past import Disagreement, FileContents, SettledDocument, settle
+from wormdb.files.contents.document import OplogEntry, read_entity, read_oplog, read_tombstone_file
 from wormdb.files.contents.values import fault_text
 from wormdb.format.frame import corrupt
 from wormdb.format.segment import check_id
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.files.adopt.listing import DocumentListing
-    from wormdb.files.adopt.past import Disagreement, SettledDocument
-    from wormdb.files.contents.document import OplogEntry
     from wormdb.files.contents.names import FileNames
     from wormdb.format.kinds import Document
     from wormdb.storage.pool import Pool

@@ -14,7 +14,7 @@ from wormdb.engine.blocks.write import BlockWriter, weight
 from wormdb.engine.history.changes import member_of
 from wormdb.engine.history.read import History
 from wormdb.engine.log.paths import EnginePaths
-from wormdb.engine.state.view import Overlay, View
+from wormdb.engine.state.view import Overlay, StoredVersion, View
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
 from wormdb.format import json
 from wormdb.format.adopt_record import AdoptRecord, StagedPart, decode_adopt_record, encode_adopt_record
@@ -23,9 +23,10 @@ from wormdb.format.entry import Entry, LoggedBatch
 from wormdb.format.past import HISTORY_COLUMNS, SnapshotMark, Version, encode_past, past_id, past_key
 from wormdb.settings import MIB
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
-from wormdb.storage.store import IfAbsent, IfMatch
-from wormdb.system.clock import new_write_id
+from wormdb.storage.store import IfAbsent, IfMatch, Store
+from wormdb.system.clock import Chance, new_write_id
 from wormdb.system.types import LogNumber
+from wormdb.system.types import Version as StoreVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,15 +34,11 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Runtime
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.definition import Definition
-    from wormdb.engine.state.view import StoredVersion
     from wormdb.files.adopt.listing import Inventory
     from wormdb.files.adopt.past import SettledDocument
     from wormdb.files.contents.names import FileNames
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.event import JobAttached
-    from wormdb.storage.store import Store
-    from wormdb.system.clock import Chance
-    from wormdb.system.types import Version as StoreVersion
 
 __all__ = ["PART_BYTES", "BlockStage", "RecordKeeper", "Rehearsal", "digest_of"]
 

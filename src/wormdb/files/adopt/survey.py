@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal
 
 from wormdb.engine.state.view import sequence_of
-from wormdb.engine.tree.definition import claims_of
+from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.errors import InvalidRequestError, Problem
 from wormdb.files.adopt.stage import digest_of
 from wormdb.format import json
@@ -16,7 +16,6 @@ from wormdb.format.sample import Sample
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from wormdb.engine.tree.definition import Index
     from wormdb.files.adopt.listing import DocumentListing, Inventory
     from wormdb.files.adopt.past import SettledDocument
     from wormdb.files.adopt.read import DocumentReader, DocumentReading

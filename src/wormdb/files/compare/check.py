@@ -9,7 +9,7 @@ from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import CorruptionError
 from wormdb.files.compare.faults import DocumentFaults, FileFault, TableFaults, list_files
 from wormdb.files.contents.expected import EDITED, EXTRA, MISSING
-from wormdb.files.contents.names import BUCKET_SENTINEL, FileNames, Placement
+from wormdb.files.contents.names import BUCKET_SENTINEL, FileKey, FileNames, Placement
 from wormdb.files.contents.sentinel import read_collection_sentinel
 from wormdb.files.write.announce import Announcement
 from wormdb.files.write.publication import shape_of
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
-    from wormdb.files.contents.names import FileKey
     from wormdb.format.files_record import FilesRecord
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

@@ -19,10 +19,10 @@ from wormdb.files.contents.expected import (
 )
 from wormdb.files.contents.index import IndexFile, decode_index_file, decode_index_meta, index_texts, type_in_file
 from wormdb.files.contents.manifest import ManifestFile, decode_manifest, decode_manifest_meta, manifest_row
-from wormdb.files.contents.names import id_text
+from wormdb.files.contents.names import FileKey, FileNames, id_text
 from wormdb.files.contents.values import to_canonical
 from wormdb.files.write.publish import identity_of
-from wormdb.files.write.tables import keys_of, part_of
+from wormdb.files.write.tables import Place, TableKey, TableSpec, keys_of, part_of
 from wormdb.format import json
 from wormdb.format.key import encode_key
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.definition import Index
     from wormdb.files.contents.expected import ExpectedFile
-    from wormdb.files.contents.names import FileKey, FileNames
-    from wormdb.files.write.tables import Place, TableKey, TableSpec
     from wormdb.format.files_record import FilesTable
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

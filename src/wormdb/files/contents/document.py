@@ -19,8 +19,8 @@ from wormdb.files.contents.values import (
     read_values,
 )
 from wormdb.format.frame import corrupt
-from wormdb.format.kinds import MISSING
-from wormdb.format.past import misc_ms, raw_difference
+from wormdb.format.kinds import MISSING, Document
+from wormdb.format.past import Version, misc_ms, raw_difference
 from wormdb.format.values import equal, normalize
 from wormdb.format.wrappers import moment
 from wormdb.schema.validate import parse_datetime
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.engine.history.tombstone import Tombstone
-    from wormdb.format.kinds import Document
-    from wormdb.format.past import Version
     from wormdb.schema.model import Model
 
 __all__ = [

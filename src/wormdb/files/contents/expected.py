@@ -6,20 +6,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.history.read import DocumentHistory, SnapshotVersion
-from wormdb.engine.history.snapshots import visible
+from wormdb.engine.history.read import DocumentHistory, History, SnapshotVersion
+from wormdb.engine.history.snapshots import VisibleSnapshot, visible
 from wormdb.engine.history.tombstone import read_tombstone
 from wormdb.files.contents.document import entity_file, oplog_file, snapshot_file, tombstone_file
-from wormdb.format.past import misc_ms
+from wormdb.format.past import Version, misc_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.history.read import History
-    from wormdb.engine.history.snapshots import VisibleSnapshot
     from wormdb.engine.state.view import StoredVersion, View
     from wormdb.files.contents.names import FileKey, FileNames
-    from wormdb.format.past import Version
     from wormdb.schema.model import Model
 
 __all__ = [

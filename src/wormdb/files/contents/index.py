@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from wormdb.engine.tree.definition import claims_of
+from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.files.contents.manifest import (
     VERSION,
     Count,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from wormdb.engine.tree.definition import Index
     from wormdb.schema.model import Model
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from wormdb.files.contents.values import indent, read_member, read_object
@@ -11,7 +11,6 @@ from wormdb.schema.validate import parse_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from wormdb.schema.model import Model
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from wormdb.errors import CorruptionError, LimitExceededError
+from wormdb.errors import CorruptionError, LimitExceededError, WormError
 from wormdb.format import json
 from wormdb.format.frame import corrupt
-from wormdb.format.kinds import Decimal128
-from wormdb.schema.model import Field
+from wormdb.format.kinds import Decimal128, Document
+from wormdb.schema.model import Field, Model
 from wormdb.schema.problems import ProblemReport
 from wormdb.schema.validate import coerce, parse_datetime
 from wormdb.settings import INT_MAX, INT_MIN
@@ -24,9 +24,6 @@ from wormdb.settings import INT_MAX, INT_MIN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.errors import WormError
-    from wormdb.format.kinds import Document
-    from wormdb.schema.model import Model
 
 __all__ = [
     "STAMPS",

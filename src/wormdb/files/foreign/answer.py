@@ -13,33 +13,27 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wormdb.bql.tree import MatchAll
-from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT, Portion
 from wormdb.engine.columns.sources import encode_rows
 from wormdb.errors import InvalidRequestError
-from wormdb.files.foreign.choose import choose
+from wormdb.files.foreign.choose import FilePlan, choose
 from wormdb.files.foreign.files import ContradictionError, ForeignFiles
 from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource, wanted_of
-from wormdb.query.execute.answer import aggregate_plan, count_plan, needed_request, run_plan, tabulate_plan
+from wormdb.query.execute.answer import Hit, aggregate_plan, count_plan, needed_request, run_plan, tabulate_plan
 from wormdb.query.execute.executor import Executor
-from wormdb.query.execute.explain import explain_plan
-from wormdb.query.execute.measure import Watch
-from wormdb.query.plan import Cost, Fetch, IdLookup, Order, Part, Residual
+from wormdb.query.execute.explain import Explanation, PlanStep, explain_plan
+from wormdb.query.execute.measure import Measurement, Metered, Watch
+from wormdb.query.plan import Cost, Fetch, IdLookup, Node, Order, Part, Residual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from wormdb.bql.aggregation import Aggregation
-    from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.entries import Range
-    from wormdb.files.foreign.choose import FilePlan
     from wormdb.files.foreign.folder import FileFolder, FileMemory
-    from wormdb.query.execute.answer import Hit
-    from wormdb.query.execute.explain import Explanation, PlanStep
-    from wormdb.query.execute.measure import Measurement, Metered
-    from wormdb.query.plan import Node
     from wormdb.query.request import QueryRequest
     from wormdb.settings import BrokenChoice, ForeignCheck
     from wormdb.system.clock import Clock

@@ -18,7 +18,7 @@ import msgspec
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.projection import Branch, fields_needed
-from wormdb.bql.tree import Compare, In, MatchNone
+from wormdb.bql.tree import Compare, Filter, In, MatchNone
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError
 from wormdb.files.contents.names import id_text
@@ -26,30 +26,23 @@ from wormdb.files.contents.values import to_canonical
 from wormdb.files.foreign.indexes import IndexedCondition, indexed_conditions, read_index
 from wormdb.files.foreign.manifest import ForeignManifest, RefusedManifest
 from wormdb.files.foreign.rows import DamagedRowsError
-from wormdb.files.foreign.source import FileSource
+from wormdb.files.foreign.source import FileSource, Witness
 from wormdb.format import json
 from wormdb.format.key import encode_key
-from wormdb.format.kinds import MISSING
-from wormdb.format.path import parse_path, resolve
+from wormdb.format.kinds import MISSING, Document
+from wormdb.format.path import Path, parse_path, resolve
 from wormdb.query.logical.rules import simplify
-from wormdb.query.physical.question import Question, filter_paths, find_ids, finish, join_names, order_paths
+from wormdb.query.physical.question import Candidate, Question, filter_paths, find_ids, finish, join_names, order_paths
 from wormdb.query.physical.scans import propose_columns, propose_documents, why_no_fetch, why_no_scan
-from wormdb.query.plan import Cost, Empty, Fetch, IdLookup, Order, Part, QueryPlan, RejectedPlan, Residual, Scan
-from wormdb.query.request import STRATEGIES
+from wormdb.query.plan import Cost, Empty, Fetch, IdLookup, Node, Order, Part, QueryPlan, RejectedPlan, Residual, Scan
+from wormdb.query.request import STRATEGIES, QueryRequest, Strategy
 from wormdb.query.sources.source import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from wormdb.bql.tree import Filter
     from wormdb.engine.state.view import StoredVersion
     from wormdb.files.foreign.files import ForeignFiles
-    from wormdb.files.foreign.source import Witness
-    from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
-    from wormdb.query.physical.question import Candidate
-    from wormdb.query.plan import Node
-    from wormdb.query.request import QueryRequest, Strategy
 
 __all__ = ["FilePlan", "choose", "matches_condition", "matches_row"]
 

@@ -9,16 +9,14 @@ from wormdb.errors import NotFoundError
 from wormdb.files.foreign.answer import ForeignAnswer
 from wormdb.files.foreign.files import Entities, Entity
 from wormdb.files.foreign.folder import FileFolder, FileMemory
-from wormdb.files.foreign.indexes import index_status
-from wormdb.files.foreign.manifest import ForeignManifest
+from wormdb.files.foreign.indexes import IndexFileStatus, index_status
+from wormdb.files.foreign.manifest import ForeignManifest, RefusedManifest
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.state.view import StoredVersion
-    from wormdb.files.foreign.indexes import IndexFileStatus
-    from wormdb.files.foreign.manifest import RefusedManifest
     from wormdb.schema.model import Model
     from wormdb.settings import Settings
     from wormdb.storage.pool import Pool

@@ -10,7 +10,7 @@ from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import CorruptionError, InvalidRequestError, NotFoundError
 from wormdb.files.contents.document import read_entity
 from wormdb.files.contents.values import fault_text
-from wormdb.files.foreign.manifest import ForeignManifest, read_manifest
+from wormdb.files.foreign.manifest import ForeignManifest, RefusedManifest, read_manifest
 from wormdb.format import json
 from wormdb.format.key import encode_key
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.files.foreign.folder import FileFolder, FileMemory
-    from wormdb.files.foreign.manifest import RefusedManifest
     from wormdb.settings import BrokenChoice, ForeignCheck
 
 __all__ = ["ContradictionError", "Entities", "Entity", "ForeignFiles", "Listing", "list_entities"]

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.contents.names import FileNames, Placement, id_of
 from wormdb.schema.path import SINGLETON_ID
-from wormdb.storage.store import check_key
+from wormdb.storage.store import Store, StoredObject, check_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Store, StoredObject
     from wormdb.system.types import Version
 
 __all__ = ["FileFolder", "FileMemory", "read_id_text"]

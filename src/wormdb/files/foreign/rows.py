@@ -20,7 +20,7 @@ from wormdb.files.foreign.folder import read_id_text
 from wormdb.format import json
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, arrow_type, encode_column
 from wormdb.format.key import encode_keys
-from wormdb.format.kinds import MISSING
+from wormdb.format.kinds import MISSING, Document
 from wormdb.format.path import get_direct, parse_path, resolve
 from wormdb.format.values import normalize
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.engine.tree.entries import Range
-    from wormdb.format.kinds import Document
     from wormdb.schema.model import Field, Model
 
 __all__ = ["DamagedRowsError", "FileRows", "ManifestRows"]

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wormdb.engine.blocks.portion import DOCUMENT, VERSION
+from wormdb.engine.blocks.portion import DOCUMENT, VERSION, Portion
 from wormdb.engine.columns.fetch import ColumnRequest
 from wormdb.engine.columns.sources import portion_of_rows
 from wormdb.files.foreign.files import ContradictionError, Entity, ForeignFiles
-from wormdb.files.foreign.rows import DamagedRowsError
+from wormdb.files.foreign.rows import DamagedRowsError, ManifestRows
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.query.plan import ALL_IDS
-from wormdb.query.sources.source import Facts
+from wormdb.query.sources.source import Entries, Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
-
-    from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.entries import Range
-    from wormdb.files.foreign.rows import ManifestRows
-    from wormdb.query.sources.source import Entries
 
 __all__ = ["FileSource", "Witness", "wanted_of"]
 

@@ -11,16 +11,14 @@ import msgspec
 
 from wormdb.errors import AlreadyExistsError, ConflictError, CorruptionError, OutcomeUnknownError
 from wormdb.files.contents.expected import EDITED, MISSING
-from wormdb.files.contents.names import BUCKET_SENTINEL
+from wormdb.files.contents.names import BUCKET_SENTINEL, Placement
 from wormdb.files.contents.sentinel import BucketSentinel, bucket_sentinel, read_bucket_sentinel
-from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.storage.store import IfAbsent, IfMatch, Store, StoredObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.files.contents.names import Placement
     from wormdb.schema.model import Model
-    from wormdb.storage.store import Store, StoredObject
 
 __all__ = ["Announcement", "announce_all"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.state.view import id_key
 from wormdb.errors import UnavailableError
 from wormdb.format.event import FilesSwitched, JobAttached, SchemaChanged, SnapshotTaken
-from wormdb.format.past import Version, operation_of
+from wormdb.format.past import Operation, Version, operation_of
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.log.entries import LogRecord
     from wormdb.format.entry import LoggedBatch, LoggedChange
-    from wormdb.format.past import Operation
 
 __all__ = ["SeenChange", "Window", "read_windows"]
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.errors import AlreadyExistsError, ConflictError, OutcomeUnknownError, UnavailableError
-from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.storage.store import IfAbsent, IfMatch, Store
 from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Store
 
 __all__ = ["FileDraft", "WrittenFile", "number_in", "put_all", "put_guarded"]
 

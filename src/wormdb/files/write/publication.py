@@ -14,13 +14,13 @@ import msgspec
 from msgspec.structs import replace
 
 from wormdb.errors import ConflictError, SnapshotTooOldError
-from wormdb.files.contents.names import FileNames, Placement
+from wormdb.files.contents.names import FileKey, FileNames, Placement
 from wormdb.files.contents.sentinel import collection_sentinel
 from wormdb.files.write.announce import Announcement
 from wormdb.files.write.changes import read_windows
 from wormdb.files.write.guard import FileDraft, put_guarded
 from wormdb.files.write.publish import DocumentFiles, FileWork
-from wormdb.files.write.record import placement_of, places_of
+from wormdb.files.write.record import KnownRecord, RecordRegister, placement_of, places_of
 from wormdb.files.write.table_files import TableWriter
 from wormdb.files.write.tables import (
     MANIFEST,
@@ -31,7 +31,7 @@ from wormdb.files.write.tables import (
     keys_of,
     specs_of,
 )
-from wormdb.format.files_record import FilesFill, FilesRecord
+from wormdb.format.files_record import FilesFill, FilesPlaces, FilesRecord, FilesTable
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
 from wormdb.system.types import LogNumber, WriteId
@@ -43,10 +43,7 @@ if TYPE_CHECKING:
     from wormdb.engine.history.read import DocumentHistory
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import StoredVersion, View
-    from wormdb.files.contents.names import FileKey
-    from wormdb.files.write.record import KnownRecord, RecordRegister
     from wormdb.files.write.tables import TableKey
-    from wormdb.format.files_record import FilesPlaces, FilesTable
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.history.snapshots import taken_at
-from wormdb.engine.state.view import StoredVersion
+from wormdb.engine.history.snapshots import VisibleSnapshot, taken_at
+from wormdb.engine.state.view import StoredVersion, View
 from wormdb.errors import InvalidRequestError
 from wormdb.files.contents.document import oplog_file, snapshot_file
 from wormdb.files.contents.expected import kept_snapshots, present_files_of, recorded_until
-from wormdb.files.contents.names import id_text, short_snapshot_name, snapshot_name
+from wormdb.files.contents.names import FileNames, id_text, short_snapshot_name, snapshot_name
 from wormdb.files.write.guard import FileDraft, put_all
 from wormdb.format import json
 from wormdb.settings import DELETE_MANY_KEYS
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.engine.history.read import DocumentHistory, History, SnapshotVersion
-    from wormdb.engine.history.snapshots import VisibleSnapshot
-    from wormdb.engine.state.view import View
-    from wormdb.files.contents.names import FileNames
     from wormdb.files.write.changes import SeenChange, Window
     from wormdb.format.past import Version
     from wormdb.schema.model import Model

@@ -12,12 +12,10 @@ from wormdb.errors import AlreadyExistsError, CorruptionError, OutcomeUnknownErr
 from wormdb.files.contents.names import Placement
 from wormdb.format.files_record import FilesPlaces, FilesRecord, decode_files_record, encode_files_record
 from wormdb.storage.readback import put_swapped
-from wormdb.storage.store import IfAbsent
-from wormdb.system.clock import new_write_id
+from wormdb.storage.store import IfAbsent, Store
+from wormdb.system.clock import Chance, new_write_id
 
 if TYPE_CHECKING:
-    from wormdb.storage.store import Store
-    from wormdb.system.clock import Chance
     from wormdb.system.types import Version
 
 __all__ = ["CLAIMS", "KnownRecord", "RecordRegister", "claim_name", "find_owner", "placement_of", "places_of"]

@@ -26,7 +26,7 @@ from wormdb.files.contents.manifest import (
 from wormdb.files.write.guard import FileDraft, put_all, put_guarded
 from wormdb.files.write.publish import name_document
 from wormdb.files.write.tables import has_parts, is_uneven, keys_of, lows_of, part_of, parts_of
-from wormdb.format.files_record import FilesPart
+from wormdb.format.files_record import FilesPart, FilesTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.files.contents.names import FileNames
     from wormdb.files.write.tables import Place, TableKey, TablePatience, TableSpec
-    from wormdb.format.files_record import FilesTable
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

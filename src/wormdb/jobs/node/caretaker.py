@@ -14,7 +14,7 @@ from wormdb.engine.log.root import Register
 from wormdb.engine.state.definition import Definition
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import milliseconds
-from wormdb.jobs.node.pace import LEAF_ENTRIES
+from wormdb.jobs.node.pace import LEAF_ENTRIES, StoreClock
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
-    from wormdb.jobs.node.pace import StoreClock
     from wormdb.settings import Settings
 
 __all__ = ["Caretaker", "ForwardResult", "UpkeepResult"]
@@ -38,7 +37,7 @@ class ForwardResult:
 
     through: int
     entries: int
-    """Those that were brought forward since the root that this process knew."""
+    """Entries that were brought forward since the root that this process knew."""
     wrote: bool
     """Whether anything had to be written."""
     files_seconds: float | None
@@ -48,7 +47,7 @@ class ForwardResult:
     leaves: float = 0.0
     """Of all indexes, about; 0 where nothing may wait for them: files are kept, or there is more work to do."""
     entry_bytes: float = 1.0
-    """Of an entry, about."""
+    """Bytes of an entry, about."""
 
 
 @dataclass(frozen=True, slots=True)

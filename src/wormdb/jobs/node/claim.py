@@ -15,10 +15,10 @@ import msgspec
 from wormdb.engine.log.clock import NODE_MAX
 from wormdb.engine.log.paths import node_key
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, OutcomeUnknownError, UnavailableError
-from wormdb.format.heartbeat import Heartbeat, decode_heartbeat, encode_heartbeat
+from wormdb.format.heartbeat import CollectionActivity, Heartbeat, NodeState, decode_heartbeat, encode_heartbeat
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
-from wormdb.storage.store import IfAbsent, IfMatch
-from wormdb.system.clock import new_write_id
+from wormdb.storage.store import IfAbsent, IfMatch, Store
+from wormdb.system.clock import Chance, Clock, new_write_id
 from wormdb.system.installed import __version__
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.ledger import MiscClock
     from wormdb.engine.log.peers import Peer, Peers
-    from wormdb.format.heartbeat import CollectionActivity, NodeState
-    from wormdb.storage.store import Store
-    from wormdb.system.clock import Chance, Clock
     from wormdb.system.types import StoreTime, Version, WriteId
 
 __all__ = ["Claim", "Claimant", "remove_node"]
@@ -44,12 +41,12 @@ class Claim:
     """A node id that this process holds, until it hears otherwise. For one thread."""
 
     def __init__(self, claimant: Claimant, node: int) -> None:
-        """Not written yet."""
+        """No heartbeat has been written."""
         self.node = node
         self.incarnation: WriteId = new_write_id(claimant.chance)
         self.sequence = 0
         self.time: StoreTime | None = None
-        """The store's, in the last answer."""
+        """The store's time in the last answer."""
         self._claimant = claimant
         self._version: Version | None = None
 

@@ -13,25 +13,23 @@ from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, WormE
 from wormdb.jobs.node.caretaker import Caretaker
 from wormdb.jobs.node.claim import Claim, Claimant
 from wormdb.jobs.node.pace import Pace, StoreClock
-from wormdb.jobs.node.rounds import Rounds, turn_of, window_of
+from wormdb.jobs.node.rounds import Round, Rounds, turn_of, window_of
 from wormdb.settings import NODE_INTERVALS_LIVE, NODE_STOP_SECONDS, STORE_SILENCE_SECONDS
 from wormdb.storage.conditions import ensure_conditions
-from wormdb.system.clock import SystemChance, SystemClock
+from wormdb.system.clock import Chance, Clock, SystemChance, SystemClock
 from wormdb.system.deadline import Deadline, within
 
 if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.format.heartbeat import NodeState
-    from wormdb.jobs.node.rounds import Round
     from wormdb.jobs.node.watchlist import Watchlist
-    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Node"]
 
 log = logging.getLogger(__name__)
 
 _MOMENT = 0.001
-"""Seconds that are not worth waiting for."""
+"""The shortest wait, in seconds."""
 
 
 class Node:
@@ -60,7 +58,7 @@ class Node:
         self.ended = threading.Event()
         """Set it, and `run` comes to its end after the step that it is in."""
         self.lost: ConflictError | None = None
-        """Why the id is this process's no more; None while it is."""
+        """Why this process lost the id; None while it holds it."""
         self._clock = clock or SystemClock()
         self._chance = chance or SystemChance()
         self.time = StoreClock(self._clock)
@@ -82,7 +80,7 @@ class Node:
 
     @property
     def incarnation(self) -> str | None:
-        """Of this process; None before `start`."""
+        """The incarnation of this process; None before `start`."""
         return None if self._claim is None else self._claim.incarnation
 
     @property
@@ -92,7 +90,7 @@ class Node:
 
     @property
     def silence(self) -> float:
-        """For how many seconds there was no heartbeat."""
+        """Seconds since the last heartbeat."""
         return self._clock.monotonic() - self._beaten
 
     @property

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.engine.log.peers import Peers
+from wormdb.engine.log.peers import Peer, Peers
 from wormdb.jobs.node.pace import StoreClock
 from wormdb.jobs.node.rounds import turn_of, window_of
 from wormdb.settings import NODE_WINDOW_MS
-from wormdb.system.clock import SystemClock
+from wormdb.system.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from wormdb.api.database import Database
-    from wormdb.engine.log.peers import Peer
-    from wormdb.system.clock import Clock
 
 __all__ = ["CollectionTurn", "NodeStatus", "Overview", "overview_of"]
 

@@ -11,14 +11,13 @@ from zlib import crc32
 
 from wormdb.api.schema import PublishedSchema
 from wormdb.errors import ClosedError, WormError
-from wormdb.jobs.node.watchlist import Watchlist
+from wormdb.jobs.node.watchlist import WatchedCollection, Watchlist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.jobs.node.caretaker import Caretaker
     from wormdb.jobs.node.pace import Pace
-    from wormdb.jobs.node.watchlist import WatchedCollection
     from wormdb.system.clock import Clock
 
 __all__ = ["Round", "Rounds", "Turns", "turn_of", "until_next_window", "window_of"]
@@ -87,7 +86,7 @@ class Round:
     collected: int = 0
     """Objects that nothing needs any more and that were deleted."""
     error: str = ""
-    """What failed; empty if nothing did."""
+    """The error; empty if nothing failed."""
 
 
 class Rounds:
@@ -106,7 +105,7 @@ class Rounds:
         self._last = ""
         """The collection that was looked after last."""
         self._is_behind = False
-        """Whether some have to wait for the next call."""
+        """Whether some collections wait for the next call."""
 
     def discover(self) -> None:
         """Find the collections that there are, if it is time: those of the schema, and all by a search of the bucket.

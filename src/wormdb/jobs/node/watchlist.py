@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.format.heartbeat import CollectionActivity
-from wormdb.jobs.node.pace import CollectionLoad
+from wormdb.jobs.node.pace import CollectionLoad, Pace
 from wormdb.settings import HEARTBEAT_BYTES_MAX, HEARTBEAT_COLLECTIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wormdb.jobs.node.caretaker import ForwardResult, UpkeepResult
-    from wormdb.jobs.node.pace import Pace
 
 __all__ = ["WatchedCollection", "Watchlist"]
 
@@ -137,7 +136,7 @@ class Watchlist:
     known: dict[str, WatchedCollection] = field(default_factory=dict)
 
     def add(self, prefixes: Iterable[str]) -> None:
-        """Look after these too."""
+        """Add collections to look after."""
         new = {prefix: WatchedCollection(prefix) for prefix in prefixes if prefix not in self.known}
         if new:
             # A new dict, because the thread of heartbeats may be going through this one.

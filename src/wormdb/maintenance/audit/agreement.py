@@ -25,8 +25,8 @@ from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.block import Row
 from wormdb.format.past import SnapshotMark, Version, encode_past, past_range
 from wormdb.format.sample import Sample, decode_sample
-from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
-from wormdb.maintenance.audit.lists import PastLists, PastRow, past_rows
+from wormdb.maintenance.audit.chain import SUM_BITS, Chain, digest_of
+from wormdb.maintenance.audit.lists import CheckedList, Hole, PastLists, PastRow, past_rows
 from wormdb.settings import BLOB_READ_BYTES
 from wormdb.storage.store import ByteRange
 from wormdb.system.types import LogNumber
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.format.root import JobOutcome, Root
-    from wormdb.maintenance.audit.chain import Chain
     from wormdb.maintenance.audit.index_check import IndexCheck
-    from wormdb.maintenance.audit.lists import CheckedList, Hole
     from wormdb.maintenance.audit.report import AuditReport
     from wormdb.maintenance.collection import StoredCollection
 

@@ -14,23 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.history.changes import member_of
 from wormdb.errors import CorruptionError, UnsupportedFormatError, WormError
 from wormdb.format import json
-from wormdb.format.block import write_block
-from wormdb.format.blockread import open_block, read_columns, read_documents, read_page_rows
+from wormdb.format.block import EncodedBlock, Row, write_block
+from wormdb.format.blockread import Block, open_block, read_columns, read_documents, read_page_rows
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.frame import corrupt, frame_length
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.membership import MembershipFilter
 from wormdb.format.page import map_file
 from wormdb.format.past import decode_past, past_id
-from wormdb.format.sidecar import PageRef, Versions, decode_sidecar, encode_sidecar
+from wormdb.format.sidecar import PageMap, PageRef, Sidecar, Versions, decode_sidecar, encode_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.format.block import EncodedBlock, Row
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.blockread import Block
-    from wormdb.format.sidecar import PageMap, Sidecar
 
 __all__ = [
     "Content",

@@ -12,8 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
-from wormdb.engine.tree.definition import decode_index
-from wormdb.engine.tree.entries import value_key_of
+from wormdb.engine.tree.definition import Index, decode_index
+from wormdb.engine.tree.entries import Entry, value_key_of
 from wormdb.engine.tree.extract import extract
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.engine.tree.tree import verify
@@ -24,8 +24,6 @@ from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.tree.definition import Index
-    from wormdb.engine.tree.entries import Entry
     from wormdb.engine.tree.membership import KeyFilter
     from wormdb.engine.tree.nodes import NodeSource
     from wormdb.format.block import Row

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from wormdb.engine.blocks.listing import is_run, runs_of
+from wormdb.engine.blocks.runs import Run, is_run, runs_of
 from wormdb.engine.history.changes import member_of
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, UnsupportedFormatError
@@ -21,7 +21,7 @@ from wormdb.format.blocklist import BlockEntry, BlockPageRef, decode_block_page
 from wormdb.format.blockread import read_documents
 from wormdb.format.frame import corrupt
 from wormdb.format.key import encode_key
-from wormdb.format.past import SnapshotMark, Version, decode_past, past_from
+from wormdb.format.past import Operation, SnapshotMark, Version, decode_past, past_from
 from wormdb.maintenance.audit.block_check import (
     block_faults,
     check_length,
@@ -34,8 +34,6 @@ from wormdb.maintenance.audit.block_check import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wormdb.engine.blocks.listing import Run
-    from wormdb.format.past import Operation
     from wormdb.format.root import JobOutcome, Root
     from wormdb.maintenance.audit.block_check import Content
     from wormdb.maintenance.audit.report import AuditReport

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.blocks.listing import Run, list_run
-from wormdb.engine.blocks.runs import Runs, data_runs
+from wormdb.engine.blocks.runs import Run, Runs, data_runs, list_run
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.history.changes import member_of, past_of
@@ -23,13 +22,13 @@ from wormdb.engine.state.view import StoredVersion, id_key, sequence_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.block import Row
-from wormdb.format.blocklist import SidecarRef
+from wormdb.format.blocklist import BlockEntry, BlockPageRef, SidecarRef
 from wormdb.format.event import JobAttached
 from wormdb.format.past import HISTORY_COLUMNS, SnapshotMark, Version, encode_past, past_id, past_key, past_range
-from wormdb.format.root import ObjectRef
+from wormdb.format.root import IndexRoot, JobOutcome, ObjectRef, Root
 from wormdb.format.sample import Sampler, encode_sample
 from wormdb.maintenance.audit.block_check import content_of, rebuild_sidecar
-from wormdb.maintenance.audit.lists import CheckedList, PastLists, past_rows, with_operations
+from wormdb.maintenance.audit.lists import CheckedList, Hole, PastLists, Where, past_rows, with_operations
 from wormdb.maintenance.audit.report import AuditReport, Loss
 from wormdb.system.types import LogNumber
 
@@ -37,11 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from wormdb.engine.log.entries import LogRecord
-    from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
-    from wormdb.format.root import IndexRoot, JobOutcome, Root
-    from wormdb.maintenance.audit.lists import Hole, Where
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["FIELDS", "DocumentRepair", "PastRepair", "objects_of", "with_facts", "with_sidecars", "write_list"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wormdb.engine.blocks.fetch import rows_between
-from wormdb.engine.blocks.listing import overlaps
+from wormdb.engine.blocks.runs import Run, overlaps
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
@@ -21,16 +21,14 @@ from wormdb.format.past import past_from
 from wormdb.maintenance.audit.agreement import Agreement, BlobCheck, RowTally
 from wormdb.maintenance.audit.chain import Chain
 from wormdb.maintenance.audit.index_check import IndexTally, index_checks
-from wormdb.maintenance.audit.lists import CheckedList, PastLists
+from wormdb.maintenance.audit.lists import CheckedList, PastLists, Where
 from wormdb.maintenance.audit.report import AuditReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.blocks.listing import Run
     from wormdb.format.block import Row
     from wormdb.format.root import Root
-    from wormdb.maintenance.audit.lists import Where
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["LogOutline", "PartTally", "look_at_range", "report_of"]

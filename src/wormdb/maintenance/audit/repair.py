@@ -21,25 +21,22 @@ from wormdb.engine.state.projection import ProjectionStep
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, Problem
-from wormdb.format.root import ObjectRef, RetiredList, encode_retired
+from wormdb.format.root import IndexRoot, ObjectRef, RetiredList, Root, encode_retired
 from wormdb.maintenance.audit.index_check import tree_objects
 from wormdb.maintenance.audit.mend import DocumentRepair, PastRepair, objects_of, with_facts, with_sidecars
 from wormdb.maintenance.audit.report import Finding, Loss, Repair
-from wormdb.maintenance.audit.verify import examine
+from wormdb.maintenance.audit.verify import RootExamination, examine
 from wormdb.settings import LOG_RETENTION_MS_MIN
-from wormdb.storage.store import OCTETS, IfAbsent, IfMatch, Precondition, Probe, PutResult, Store
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, IfAbsent, IfMatch, Precondition, Probe, PutResult, Store, WrappedStore
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.engine.log.root import RootState
-    from wormdb.format.root import IndexRoot, Root
     from wormdb.maintenance.audit.agreement import Agreement
     from wormdb.maintenance.audit.chain import Chain
     from wormdb.maintenance.audit.lists import Where
-    from wormdb.maintenance.audit.verify import RootExamination
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["rebuild_root", "repair"]

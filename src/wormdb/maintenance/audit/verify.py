@@ -10,20 +10,18 @@ from wormdb.engine.blocks.runs import merge_rows
 from wormdb.engine.log.root import RootState
 from wormdb.engine.state.definition import Definition
 from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
-from wormdb.format.root import RetiredList, decode_retired
+from wormdb.format.root import ObjectRef, RetiredList, Root, decode_retired
 from wormdb.maintenance.audit.agreement import Agreement, BlobCheck
 from wormdb.maintenance.audit.chain import Chain, check_chain
 from wormdb.maintenance.audit.index_check import index_checks, tree_objects
 from wormdb.maintenance.audit.lists import CheckedList, PastLists, Where, check_body
-from wormdb.maintenance.audit.parts import report_of
+from wormdb.maintenance.audit.parts import PartTally, report_of
 from wormdb.maintenance.audit.report import AuditReport, Verification
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.format.block import Row
-    from wormdb.format.root import ObjectRef, Root
-    from wormdb.maintenance.audit.parts import PartTally
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["RootExamination", "examine", "find_unreferenced", "named_objects", "verify", "verify_parts"]

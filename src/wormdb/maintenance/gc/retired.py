@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.runs import runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.objects import NewObject

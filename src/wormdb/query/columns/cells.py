@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from wormdb.bql.regex import rewrite_regex
 from wormdb.bql.tree import Compare, Contains, EndsWith, Exists, In, Mod, RegexMatch, StartsWith, Type
-from wormdb.engine.blocks.portion import ELSEWHERE_CODE
+from wormdb.engine.blocks.portion import ELSEWHERE_CODE, CodedColumn, Portion
 from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.bson_types import check_type
 from wormdb.format.columns import decode_column
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.tree import Comparison, Filter
-    from wormdb.engine.blocks.portion import CodedColumn, Portion
 
     _OfText = StartsWith | EndsWith | Contains | RegexMatch
 
@@ -71,7 +70,7 @@ class Cells:
     array: pa.Array | pa.ChunkedArray
     kind: str
     codes: pa.Array | pa.ChunkedArray | None = None
-    """The companion of the column, if it has one."""
+    """The companion column, if there is one."""
     null: Any = MISSING
     """What a null is where there is no companion: MISSING in a column, None among the elements of an array."""
     coded: Callable[[], CodedColumn | None] = lambda: None
@@ -79,7 +78,7 @@ class Cells:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of cells."""
         return len(self.array)
 
     def elsewhere(self) -> pa.Array | pa.ChunkedArray | None:
@@ -186,7 +185,7 @@ def join_chunks(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def negate(outcome: Outcome) -> Outcome:
-    """True where it is false."""
+    """What is true where `outcome` is false."""
     import pyarrow.compute as pc
 
     return not outcome if isinstance(outcome, bool) else pc.invert(outcome)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import encode
 from wormdb.format.kinds import MISSING
-from wormdb.query.columns.cells import cells_of, decode_cells, element_kind, join_chunks
+from wormdb.query.columns.cells import Cells, cells_of, decode_cells, element_kind, join_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.path import Path
-    from wormdb.query.columns.cells import Cells
 
 __all__ = ["GroupFunctions", "GroupResults", "GroupedRows", "NumberedCells", "group_rows"]
 
@@ -79,7 +78,7 @@ class GroupedRows:
     """Columns that tell the group of each row, and what the group is whose columns have certain values."""
 
     count: int
-    """How many rows there are."""
+    """The number of rows."""
     columns: Sequence[pa.Array | pa.ChunkedArray]
     kinds: Sequence[str]
     """The types of the columns; "integer" marks one that says whether the double before it stands for an integer."""
@@ -145,7 +144,7 @@ class GroupResults:
     table: pa.Table
 
     def cells(self, name: str) -> pa.ChunkedArray:
-        """One a group."""
+        """The results as Arrow cells, one for each group."""
         return self.table.column(name)
 
     def values(self, name: str) -> list[Any]:

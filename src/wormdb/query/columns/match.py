@@ -28,7 +28,7 @@ from wormdb.bql.tree import (
 )
 from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import decode_document
-from wormdb.format.kinds import MISSING, Regex
+from wormdb.format.kinds import MISSING, Document, Regex
 from wormdb.format.path import TRAVERSED
 from wormdb.format.wrappers import regex_options
 from wormdb.query.columns.cells import (
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.format.kinds import Document
     from wormdb.query.columns.cells import Outcome
 
 __all__ = [
@@ -121,12 +120,12 @@ class FilterNode(Protocol):
         ...
 
     def weight(self, rows: CellRows) -> int:
-        """How much of it Python has to do: 0 nothing, 1 perhaps some rows, 2 all rows."""
+        """How many rows Python must test: 0 none, 1 perhaps some, 2 all."""
         ...
 
 
 def conjoin(a: Outcome, b: Outcome) -> Outcome:
-    """Where the two are true."""
+    """What is true where both are true."""
     import pyarrow.compute as pc
 
     if isinstance(a, bool):

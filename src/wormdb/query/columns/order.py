@@ -16,14 +16,13 @@ from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
-from wormdb.query.columns.cells import cells_of, rows_of_mask
+from wormdb.query.columns.cells import Cells, cells_of, rows_of_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
-    from wormdb.query.columns.cells import Cells
 
 __all__ = ["TopRows", "order_keys", "sort_paths"]
 
@@ -159,15 +158,15 @@ class _Columns:
     arrays: list[pa.Array | pa.ChunkedArray]
     orders: list[_Order]
     unknown: pa.Array | pa.ChunkedArray | None = None
-    """Rows whose place these columns do not tell."""
+    """Rows whose place these columns do not determine."""
 
     def add(self, array: pa.Array | pa.ChunkedArray, field: SortField) -> None:
-        """One more, after the others."""
+        """Add a column after the others."""
         self.arrays.append(array)
         self.orders.append("descending" if field.descending else "ascending")
 
     def doubt(self, mask: pa.Array | pa.ChunkedArray) -> None:
-        """More rows that are not told."""
+        """Note more rows whose place the columns do not determine."""
         import pyarrow.compute as pc
 
         self.unknown = mask if self.unknown is None else pc.or_(self.unknown, mask)

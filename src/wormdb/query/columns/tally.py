@@ -13,8 +13,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.accumulators import ACCUMULATORS
-from wormdb.bql.aggregation import AggregationState, aggregation_fields
-from wormdb.engine.blocks.portion import join_portions
+from wormdb.bql.aggregation import Aggregation, AggregationState, aggregation_fields
+from wormdb.engine.blocks.portion import Portion, join_portions
 from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING, Decimal128
@@ -27,7 +27,7 @@ from wormdb.query.columns.cells import (
     join_chunks,
     rows_of_mask,
 )
-from wormdb.query.columns.grouping import GroupFunctions, NumberedCells, group_rows
+from wormdb.query.columns.grouping import GroupFunctions, GroupResults, NumberedCells, group_rows
 from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.bql.aggregation import Aggregation
     from wormdb.bql.numbers import Number
-    from wormdb.engine.blocks.portion import Portion
     from wormdb.query.columns.cells import Cells
-    from wormdb.query.columns.grouping import GroupResults
 
 __all__ = ["ColumnTally", "SumPieces", "add_pairs", "ask_function", "magnitude", "split_sums"]
 
@@ -191,7 +188,7 @@ def ask_function(name: str, cells: Cells | None, batch: GroupFunctions) -> Reade
 
 
 def _ignore(found: GroupResults, targets: Sequence[Any]) -> None:
-    """Nothing is to be added."""
+    """Add nothing."""
 
 
 def _ask_count(batch: GroupFunctions) -> Reader:

@@ -12,37 +12,31 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from wormdb.bql.positions import compile_positions
-from wormdb.bql.projection import Branch, FirstMatch, Whole, fields_needed, parse_projection, project
+from wormdb.bql.projection import Branch, FirstMatch, Part, Projection, Whole, fields_needed, parse_projection, project
 from wormdb.bql.tree import MatchAll
 from wormdb.engine.state.view import StoredVersion
 from wormdb.format import json
 from wormdb.format.kinds import MISSING, Document
-from wormdb.format.path import TRAVERSED, is_position
+from wormdb.format.path import TRAVERSED, Path, is_position
 from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.executor import Executor, count_entries
 from wormdb.query.execute.order import order_keys
-from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch
-from wormdb.query.plan import IndexCount
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch
+from wormdb.query.plan import IndexCount, Node
 from wormdb.query.planner.planner import make_plan
-from wormdb.query.sources.source import CountingSource
-from wormdb.system.clock import SystemClock
+from wormdb.query.sources.source import CountingSource, QuerySource
+from wormdb.system.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.bql.aggregation import Aggregation
-    from wormdb.bql.projection import Part, Projection
     from wormdb.bql.sorting import SortSpec
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.format.path import Path
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.execute.measure import Metered, Watch
-    from wormdb.query.execute.rows import ReadBatch, RowBatch
-    from wormdb.query.plan import Node
     from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import QueryRequest
-    from wormdb.query.sources.source import QuerySource
-    from wormdb.system.clock import Clock
 
 __all__ = [
     "Hit",
@@ -73,7 +67,7 @@ def run(
 def run_plan(
     root: Node, request: QueryRequest, source: QuerySource, *, clock: Clock | None = None, watch: Watch | None = None
 ) -> Iterator[Hit]:
-    """As the function above, by a given plan; `watch` measures its nodes."""
+    """As `run`, by a given plan; `watch` measures its nodes."""
     executor = Executor(request, source, clock or SystemClock(), watch)
     # Rows of a batch go on without a step of Python for each: they are most of what a long answer costs.
     return chain.from_iterable(map(HitMaker(request, executor.fetch).hits, executor.batches(root)))
@@ -92,7 +86,7 @@ def count(
 def count_plan(
     root: Node, request: QueryRequest, source: QuerySource, *, clock: Clock | None = None, watch: Watch | None = None
 ) -> int:
-    """As the function above, by a given plan; `watch` measures its nodes."""
+    """As `count`, by a given plan; `watch` measures its nodes."""
     if isinstance(root, IndexCount):
         return _in_part(
             _entries(root, source) if watch is None else watch.count(root, lambda: _entries(root, source)), request
@@ -257,7 +251,7 @@ class Hit(msgspec.Struct, frozen=True):
 
     places: Places
     row: int
-    """Its number among them."""
+    """The number of the row in `places`, from 0."""
     held: StoredVersion | None
     """What is stored; None if the request has a projection."""
     document: Document

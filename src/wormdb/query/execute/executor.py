@@ -10,7 +10,7 @@ rows; `Union`, `Intersection` and indexes of arrays hold the keys of their ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -21,24 +21,19 @@ import pyarrow as pa
 from wormdb.bql.match import compile_filter
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION, Portion
 from wormdb.engine.state.view import id_key
-from wormdb.engine.tree.entries import Range
+from wormdb.engine.tree.entries import Entry, Range
 from wormdb.errors import LimitExceededError, UnavailableError
 from wormdb.query.columns.match import compile_columns
 from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.order import Ordering, is_by_id, order_keys
-from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch
 from wormdb.query.physical.question import filter_paths
-from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, Order, Part, Residual, Scan, Union
+from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, Node, Order, Part, Residual, Scan, Union
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
-
-    from wormdb.engine.tree.entries import Entry
     from wormdb.format.kinds import Document
     from wormdb.query.execute.measure import Watch
-    from wormdb.query.execute.rows import ReadBatch, RowBatch
-    from wormdb.query.plan import Node
     from wormdb.query.request import QueryRequest
     from wormdb.query.sources.source import Entries, Facts, IndexFacts, QuerySource
     from wormdb.system.clock import Clock
@@ -72,7 +67,7 @@ class Demand(msgspec.Struct, frozen=True):
     rows: int | None = None
     """None: all."""
     is_firm: bool = False
-    """Whether it is these and no more; otherwise it is where to begin."""
+    """Whether exactly these rows are taken; otherwise more may be asked for later."""
     in_order: bool = True
     """Whether the order of the node is wanted; otherwise rows may come in any."""
     narrow: Callable[[Portion, pa.Array | pa.ChunkedArray], Portion] | None = None
@@ -84,7 +79,7 @@ class Demand(msgspec.Struct, frozen=True):
         return _BATCH_FIRST if self.rows is None else max(1, min(self.rows, BATCH_MAX))
 
     def loosened(self) -> Demand:
-        """As much to begin with, and perhaps more."""
+        """The same number to begin with, and perhaps more."""
         return Demand(self.rows, in_order=self.in_order)
 
 
@@ -188,7 +183,7 @@ class QueryLimits:
     """What one request allows."""
 
     def __init__(self, request: QueryRequest, clock: Clock) -> None:
-        """No rows were read yet."""
+        """No rows have been read."""
         self._rows_max = request.rows_max
         self._deadline = request.deadline
         self._clock = clock

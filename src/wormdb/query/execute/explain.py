@@ -31,23 +31,21 @@ from wormdb.query.plan import (
     Scan,
     Union,
 )
-from wormdb.query.planner.cost import estimate
+from wormdb.query.planner.cost import Estimate, estimate
 from wormdb.query.selectivity import Selectivity
-from wormdb.query.sources.source import NOTHING_KEPT
+from wormdb.query.sources.source import NOTHING_KEPT, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from wormdb.query.execute.measure import Measurement
     from wormdb.query.plan import Node, QueryPlan, RejectedPlan
-    from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Strategy
-    from wormdb.query.sources.source import Facts
 
 __all__ = ["Explanation", "PlanStep", "expect", "explain_plan", "render"]
 
 _SHARE_SHOWN: Final = 0.005
-"""A share that is nearer to none or to all than this is told as such."""
+"""A share nearer than this to 0 or to 1 is shown as none or as all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +239,7 @@ def _tree(step: PlanStep, first: str, rest: str) -> Iterator[str]:
 
 
 def _kept_text(kept: float | None) -> str:
-    """What is said of a node that reads: nothing if all of it comes from the store."""
+    """The words for a node that reads; empty if everything comes from the store."""
     if kept is None or kept < _SHARE_SHOWN:
         return ""
     return ", kept" if kept > 1.0 - _SHARE_SHOWN else f", {kept:.0%} kept"

@@ -58,7 +58,7 @@ class Watch:
         self._taken: dict[int, Measurement] = {}
 
     def over(self, node: Node, found: Iterator[RowBatch]) -> Iterator[RowBatch]:
-        """The same batches, measured."""
+        """The same batches, with rows and time counted."""
         while True:
             batch, taken = self._measure(lambda: next(found, None))
             self._taken[id(node)] = self.taken(node) + (

@@ -5,19 +5,17 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from wormdb.bql.sorting import sort_key
+from wormdb.bql.sorting import SortSpec, sort_key
 from wormdb.query.columns import order as column_order
 from wormdb.query.columns.order import TopRows
-from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, join_documents
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, ReadBatch, join_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from wormdb.bql.sorting import SortSpec
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.execute.rows import ReadBatch
 
 __all__ = ["Ordering", "is_by_id", "order_keys"]
 
@@ -45,13 +43,13 @@ class Ordering:
     """
 
     def __init__(self, sort: SortSpec, first: int | None) -> None:
-        """Nothing is held yet."""
+        """Begins without rows."""
         self._columns = TopRows(sort, first)
         self._documents = _TopDocuments(sort, first)
         self._is_whole = True
 
     def add(self, batch: ReadBatch) -> None:
-        """Take some rows in."""
+        """Add some rows."""
         if isinstance(batch, DocumentBatch):
             self._documents.add(batch)
         else:

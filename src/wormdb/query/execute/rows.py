@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 
-from wormdb.engine.blocks.portion import VERSION_TYPES
+from wormdb.engine.blocks.portion import VERSION_TYPES, Portion
 from wormdb.engine.state.view import StoredVersion
 from wormdb.format import json
 from wormdb.format.arrays import array_of
 from wormdb.format.key import encode_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from wormdb.engine.blocks.portion import Portion
     from wormdb.format.kinds import Document
 
 __all__ = ["ColumnBatch", "DocumentBatch", "KeyBatch", "ReadBatch", "RowBatch", "join_documents"]

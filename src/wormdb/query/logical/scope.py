@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wormdb.bql.tree import Compare, EndsWith, Exists, In, Mod, RegexMatch, StartsWith, Type
+from wormdb.bql.tree import Compare, EndsWith, Exists, Filter, In, Mod, RegexMatch, StartsWith, Type
 from wormdb.format.kinds import Kind
 from wormdb.query.logical.values import ALL, Spans, ValueSet, bracket, join_spans, value_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.bql.tree import Filter
     from wormdb.format.path import Path
     from wormdb.query.logical.literals import Groups
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
-from wormdb.bql.tree import Compare, EndsWith, Exists, In, Mod, RegexMatch, StartsWith, Type
+from wormdb.bql.tree import Compare, Comparison, EndsWith, Exists, In, Mod, RegexMatch, StartsWith, Type
 from wormdb.format.key import encode_key, prefix_end
 from wormdb.format.kinds import Decimal128, Kind, MaxKey, MinKey, Regex, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.bql.tree import Comparison
 
 __all__ = [
     "ALL",

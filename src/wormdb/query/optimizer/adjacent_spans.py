@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.query.physical.terms import join_ranges
-from wormdb.query.plan import IdLookup, IndexCount, IndexScan, Union, rebuild
+from wormdb.query.plan import IdLookup, IndexCount, IndexScan, Node, Union, rebuild
 
 if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Range
-    from wormdb.query.plan import Node
     from wormdb.query.selectivity import Selectivity
 
 __all__ = ["adjacent_spans"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.query.physical.terms import intersect_ranges
-from wormdb.query.plan import IdLookup, IndexScan, Intersection, Union, rebuild
+from wormdb.query.plan import IdLookup, IndexScan, Intersection, Node, Union, rebuild
 
 if TYPE_CHECKING:
-    from wormdb.query.plan import Node
     from wormdb.query.selectivity import Selectivity
 
     Ids = IndexScan | Union | Intersection | IdLookup

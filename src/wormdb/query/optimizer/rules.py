@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 from wormdb.query.optimizer.adjacent_spans import adjacent_spans
 from wormdb.query.optimizer.redundant_scans import redundant_scans
 from wormdb.query.optimizer.selective_first import selective_first
-from wormdb.query.plan import Fetch, IndexCount, IndexScan, Intersection, Order, Part, Residual, Union
+from wormdb.query.plan import Fetch, IndexCount, IndexScan, Intersection, Node, Order, Part, Residual, Union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from wormdb.query.plan import Node
     from wormdb.query.selectivity import Selectivity
 
 __all__ = ["RULES", "PlanRule", "optimize"]

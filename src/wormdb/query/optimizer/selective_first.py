@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.bql.tree import And, ElemMatch, Or, RegexMatch
-from wormdb.query.plan import IdLookup, IndexScan, Intersection, Residual, rebuild
+from wormdb.bql.tree import And, ElemMatch, Filter, Or, RegexMatch
+from wormdb.query.plan import IdLookup, IndexScan, Intersection, Node, Residual, Union, rebuild
 
 if TYPE_CHECKING:
-    from wormdb.bql.tree import Filter
-    from wormdb.query.plan import Node, Union
     from wormdb.query.selectivity import Selectivity
 
 __all__ = ["selective_first"]

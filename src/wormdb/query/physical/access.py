@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.tree.entries import Range
 from wormdb.format.key import prefix_end
-from wormdb.query.physical.terms import intersect_keys
+from wormdb.query.physical.terms import Conjunction, KeyRanges, Term, intersect_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.query.physical.terms import Conjunction, KeyRanges, Term
     from wormdb.query.sources.source import IndexFacts
 
 __all__ = ["IndexAccess", "NarrowedField", "find_accesses", "group_terms", "ranges_behind"]

@@ -7,21 +7,18 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from wormdb.bql.tree import MatchAll, MatchNone, Or
+from wormdb.bql.tree import Filter, MatchAll, MatchNone, Or
 from wormdb.engine.tree.entries import Range
-from wormdb.query.physical.access import find_accesses, group_terms, ranges_behind
+from wormdb.query.physical.access import IndexAccess, NarrowedField, find_accesses, group_terms, ranges_behind
 from wormdb.query.physical.question import COMPLEMENT, Candidate, filter_paths, find_ids, finish, join_names
 from wormdb.query.physical.terms import Conjunction, intersect_ranges
-from wormdb.query.plan import Empty, IndexCount, IndexScan, Intersection, Union
+from wormdb.query.plan import Empty, Ids, IndexCount, IndexScan, Intersection, Union
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.bql.sorting import SortField
-    from wormdb.bql.tree import Filter
-    from wormdb.query.physical.access import IndexAccess, NarrowedField
     from wormdb.query.physical.question import Question, Way
-    from wormdb.query.plan import Ids
     from wormdb.query.sources.source import Facts, IndexFacts
 
 __all__ = [

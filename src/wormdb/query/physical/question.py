@@ -6,25 +6,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from wormdb.bql.projection import fields_needed
-from wormdb.bql.tree import And, MatchAll, MatchNone, Not, Or
+from wormdb.bql.projection import Projection, fields_needed
+from wormdb.bql.tree import And, Filter, MatchAll, MatchNone, Not, Or
 from wormdb.engine.tree.entries import Range
-from wormdb.query.physical.access import find_accesses
-from wormdb.query.physical.terms import Conjunction, intersect_keys, intersect_ranges
-from wormdb.query.plan import ALL_IDS, Fetch, IdLookup, IndexScan, Intersection, Order, Part, Residual, Union
-from wormdb.query.request import BY_ID
+from wormdb.query.physical.access import IndexAccess, find_accesses
+from wormdb.query.physical.terms import Conjunction, KeyRanges, Term, intersect_keys, intersect_ranges
+from wormdb.query.plan import ALL_IDS, Fetch, IdLookup, Ids, IndexScan, Intersection, Node, Order, Part, Residual, Union
+from wormdb.query.request import BY_ID, QueryRequest, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.bql.projection import Projection
     from wormdb.bql.sorting import SortSpec
-    from wormdb.bql.tree import Filter
-    from wormdb.query.physical.access import IndexAccess
-    from wormdb.query.physical.terms import KeyRanges, Term
-    from wormdb.query.plan import Ids, Node
-    from wormdb.query.request import QueryRequest, Strategy
     from wormdb.query.sources.source import Facts
 
 __all__ = [
@@ -75,7 +69,7 @@ class IdSpan:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A request that is analysed once for all ways."""
+    """A request, analysed once for all ways of access."""
 
     request: QueryRequest
     facts: Facts
@@ -188,12 +182,12 @@ def finish(question: Question, ids: Ids, covered: frozenset[int], *, in_order: b
 
 
 def add_residual(node: Node, left: Filter) -> Node:
-    """Only rows that match."""
+    """Put a filter above a node: only rows that match."""
     return node if isinstance(left, MatchAll) else Residual(node, left)
 
 
 def add_order(question: Question, node: Node) -> Node:
-    """Rows of any order in that of the request."""
+    """Put the request's order above a node."""
     return Order(node, question.sort, question.stop)
 
 

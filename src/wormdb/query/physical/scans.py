@@ -18,13 +18,12 @@ from wormdb.query.physical.question import (
     shown_columns,
 )
 from wormdb.query.physical.terms import bounds_of
-from wormdb.query.plan import Fetch, Scan
+from wormdb.query.plan import Fetch, Node, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.query.physical.question import Question, Way
-    from wormdb.query.plan import Node
 
 __all__ = ["propose_columns", "propose_documents", "why_no_fetch", "why_no_scan"]
 

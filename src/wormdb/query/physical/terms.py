@@ -25,14 +25,13 @@ from wormdb.engine.tree.definition import lookup_keys
 from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key, prefix_end
 from wormdb.format.kinds import MISSING, Kind, Regex, kind_of
-from wormdb.format.path import is_position
+from wormdb.format.path import Path, is_position
 from wormdb.format.wrappers import regex_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.bql.tree import Comparison, Filter
-    from wormdb.format.path import Path
 
 __all__ = [
     "NOWHERE",
@@ -92,11 +91,11 @@ class KeyRanges:
 
 
 NOWHERE: Final = KeyRanges((), are_points=True, is_exact=True, is_exact_in_arrays=True)
-"""Those of a condition that nothing meets."""
+"""The ranges of a condition that no value meets."""
 
 
 def make_points(keys: Iterable[bytes], *, is_exact: bool = True, is_exact_in_arrays: bool = True) -> KeyRanges:
-    """Some single keys."""
+    """Ranges of single keys."""
     ranges = tuple([Range.prefix(key) for key in sorted(set(keys))])
     return KeyRanges(ranges, are_points=True, is_exact=is_exact, is_exact_in_arrays=is_exact_in_arrays)
 

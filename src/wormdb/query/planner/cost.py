@@ -32,7 +32,7 @@ from wormdb.query.plan import (
     Scan,
     Union,
 )
-from wormdb.query.selectivity import is_point
+from wormdb.query.selectivity import Selectivity, is_point
 from wormdb.settings import KIB, MIB, RANGE_GAP_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.tree.entries import Range
     from wormdb.query.plan import Node
-    from wormdb.query.selectivity import Selectivity
     from wormdb.query.sources.source import Facts
 
 __all__ = ["DISTANT", "NEAR", "Estimate", "StoreSpeed", "estimate", "speed_of"]

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.projection import fields_needed
-from wormdb.bql.tree import MatchNone, shape_text
+from wormdb.bql.tree import Filter, MatchNone, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
 from wormdb.query.physical import indexes, scans
-from wormdb.query.physical.question import Question, filter_paths, join_names
+from wormdb.query.physical.question import Candidate, Question, Way, filter_paths, join_names
 from wormdb.query.plan import (
     Cost,
     Empty,
@@ -31,22 +31,17 @@ from wormdb.query.plan import (
     Residual,
     Union,
 )
-from wormdb.query.planner.cache import PlanChoice
-from wormdb.query.planner.cost import estimate, speed_of
+from wormdb.query.planner.cache import PlanCache, PlanChoice
+from wormdb.query.planner.cost import Estimate, estimate, speed_of
 from wormdb.query.planner.template import make_template
-from wormdb.query.request import STRATEGIES
+from wormdb.query.request import STRATEGIES, QueryRequest, Strategy
 from wormdb.query.selectivity import Selectivity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
-    from wormdb.bql.tree import Filter
     from wormdb.format.path import Path
-    from wormdb.query.physical.question import Candidate, Way
     from wormdb.query.plan import Node
-    from wormdb.query.planner.cache import PlanCache
-    from wormdb.query.planner.cost import Estimate
-    from wormdb.query.request import QueryRequest, Strategy
     from wormdb.query.sources.source import Facts
 
 __all__ = ["candidates", "make_plan", "shape_key"]

@@ -19,19 +19,16 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from wormdb.bql.sorting import SortSpec
-from wormdb.bql.tree import And, Compare, conjunction
+from wormdb.bql.tree import And, Compare, Filter, conjunction
 from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key, prefix_end
-from wormdb.query.plan import Fetch, IndexScan, Order, Part, Residual, Union
-from wormdb.query.sources.source import Traits
+from wormdb.query.plan import Fetch, IndexScan, Node, Order, Part, Residual, Union
+from wormdb.query.sources.source import Facts, Traits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.bql.tree import Filter
-    from wormdb.query.plan import Node
     from wormdb.query.request import QueryRequest
-    from wormdb.query.sources.source import Facts
 
 __all__ = ["PlanTemplate", "make_template"]
 

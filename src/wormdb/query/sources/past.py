@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wormdb.engine.columns.scan import portions_of
-from wormdb.engine.state.upgrade import NO_UPGRADES
+from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
 from wormdb.query.plan import ALL_IDS
-from wormdb.query.sources.source import Facts
+from wormdb.query.sources.source import Entries, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.history.read import History
     from wormdb.engine.state.moments import AsOf
-    from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.entries import Range
-    from wormdb.query.sources.source import Entries
 
 __all__ = ["PastSource"]
 

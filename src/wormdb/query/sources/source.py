@@ -92,7 +92,7 @@ class CountingSource(Protocol):
     """A source that knows how many documents there are."""
 
     def count_all(self) -> int:
-        """How many, exactly. No requests."""
+        """The exact number of documents. No requests."""
         ...
 
 
@@ -107,27 +107,27 @@ class Residency(Protocol):
 
     @property
     def level(self) -> int:
-        """Another number when far more or far less is kept than before; 0 if it is nothing."""
+        """A number that changes when far more or far less is kept; 0 if nothing is kept."""
         ...
 
     def columns(self, names: Sequence[str]) -> float:
-        """Of the blocks of a scan of columns."""
+        """The share of blocks whose columns are kept, for a scan."""
         ...
 
     def documents(self) -> float:
-        """Of the bytes of blocks, as they are stored."""
+        """The share of stored block bytes that is kept."""
         ...
 
     def maps(self) -> float:
-        """Of what must be known of a block before parts of it are read."""
+        """The share of blocks whose page map is kept: it is needed before parts of a block are read."""
         ...
 
     def nodes(self, name: str, spans: Sequence[Range], *, reverse: bool = ...) -> float:
-        """Of the nodes of an index on the way to ranges."""
+        """The share of index nodes on the way to some ranges that is kept."""
         ...
 
     def rows(self, name: str, spans: Sequence[Range], *, reverse: bool = ..., first: int | None = ...) -> float:
-        """Of the documents that have entries in ranges of an index, or of the first of them."""
+        """The share of documents with entries in ranges of an index, or of the first of them, that is kept."""
         ...
 
     def has_tail(self, name: str) -> bool:
@@ -135,11 +135,11 @@ class Residency(Protocol):
         ...
 
     def keys(self, keys: Sequence[bytes]) -> float:
-        """Of the documents under some keys of ids."""
+        """The share of documents under some keys of ids that is kept."""
         ...
 
     def all_rows(self) -> float:
-        """Of all documents."""
+        """The share of all documents that is kept."""
         ...
 
 
@@ -218,7 +218,7 @@ Traits: TypeAlias = "tuple[int, tuple[tuple[Index, tuple[bool, ...], tuple[bool,
 
 @dataclass(frozen=True)
 class Facts:
-    """A value; nothing in it decides what is true, only what is cheap."""
+    """What a planner knows of a state. A value: it decides what is cheap, never what is true."""
 
     rows: int = 0
     """Documents, the tail included."""
@@ -246,7 +246,7 @@ class Facts:
     kept: Residency = NOTHING_KEPT
     """What this process need not read."""
     version: int = 0
-    """Another one whenever a plan should be made anew: the number of the root."""
+    """The number of the root: plans are made anew when it changes."""
 
     @property
     def columns(self) -> frozenset[str]:

@@ -10,12 +10,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from wormdb import errors
-from wormdb.api.imports.conflicts import Suspect
-from wormdb.api.imports.load import ImportLoader
+from wormdb.api.imports.conflicts import Losers, Suspect
+from wormdb.api.imports.load import ImportLoader, LoadRules
 from wormdb.api.imports.rows import Rows
 from wormdb.errors import NotFoundError, WormError
-from wormdb.jobs.import_ import ImportRules, LoadedPiece, gathered, import_pieces, load_piece
-from wormdb.jobs.infer import infer_rows
+from wormdb.jobs.import_ import ImportReport, ImportRules, LoadedPiece, import_pieces, join_loads, load_piece
+from wormdb.jobs.infer import InferredModel, infer_rows
 from wormdb.jobs.place import Where
 from wormdb.jobs.work import Output, Result, attempt
 from wormdb.spark.register import store_variables
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
 
-    from wormdb.api.imports.conflicts import Losers
-    from wormdb.api.imports.load import LoadRules
     from wormdb.api.imports.run import Loads
-    from wormdb.jobs.import_ import ImportReport
-    from wormdb.jobs.infer import InferredModel
 
 __all__ = ["import_frame", "import_table", "infer_table"]
 
@@ -107,7 +103,7 @@ class _Frame:
             found = load_piece(where.access(), rules, number, rows, known.get(number, {}))
             return Output(msgspec.msgpack.encode(found), found.read)
 
-        return gathered([msgspec.msgpack.decode(body, type=LoadedPiece) for body in self._run(load) if body])
+        return join_loads([msgspec.msgpack.decode(body, type=LoadedPiece) for body in self._run(load) if body])
 
     def keys(self, rules: LoadRules) -> list[bytes]:
         where = self.where

@@ -13,11 +13,11 @@ from wormdb.errors import WormError
 from wormdb.jobs.history import HistoryTable
 from wormdb.jobs.pipeline import Pipeline
 from wormdb.jobs.place import Where
-from wormdb.jobs.work import Course, Result, attempt, bodies_of
+from wormdb.jobs.work import Course, Item, ProgressListener, Result, Work, attempt, bodies_of
 from wormdb.spark.register import store_variables
 from wormdb.spark.session import session
 from wormdb.spark.write import error_in
-from wormdb.system.clock import SystemClock
+from wormdb.system.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
-    from wormdb.jobs.work import Item, ProgressListener, Work
-    from wormdb.system.clock import Clock
 
 __all__ = ["SparkRunner", "history", "pipeline", "spark_at"]
 

@@ -8,7 +8,7 @@ from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.columns import follow_path
-from wormdb.engine.blocks.portion import DOCUMENT, VERSION, VERSION_TYPES, elsewhere_rows
+from wormdb.engine.blocks.portion import DOCUMENT, VERSION, VERSION_TYPES, Portion, elsewhere_rows
 from wormdb.format.json import decode_document, encode
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
 from wormdb.format.path import TRAVERSED, parse_path
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.blocks.portion import Portion
     from wormdb.spark.types import ColumnShape, SparkColumn
 
 __all__ = ["batches", "names_of"]

@@ -17,7 +17,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import ObjectId
 from wormdb.format.values import normalize
-from wormdb.jobs.row_filter import Narrowing, overlap
+from wormdb.jobs.row_filter import RowBounds, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,10 +31,10 @@ _PRESENT: Final = Range(encode_key(None) + b"\0")
 _COMPARED: Final = (given.GreaterThan, given.GreaterThanOrEqual, given.LessThan, given.LessThanOrEqual)
 
 
-def narrowing_of(filters: Iterable[given.Filter], columns: Sequence[SparkColumn]) -> Narrowing:
+def narrowing_of(filters: Iterable[given.Filter], columns: Sequence[SparkColumn]) -> RowBounds:
     """What filters on columns of a source say together. No requests."""
     shapes = {column.name: (column.path, column.shape) for column in columns}
-    found = Narrowing()
+    found = RowBounds()
     nan_paths: set[str] = set()
     for one in filters:
         attribute = getattr(one, "attribute", None)
@@ -50,7 +50,7 @@ def narrowing_of(filters: Iterable[given.Filter], columns: Sequence[SparkColumn]
             found.ranges[path] = overlap(found.ranges.get(path, Range()), span)
             if shape.kind in ("double", "float") and isinstance(one, _COMPARED[:2]):
                 nan_paths.add(path)
-    return Narrowing(found.ranges, found.points, frozenset(nan_paths))
+    return RowBounds(found.ranges, found.points, frozenset(nan_paths))
 
 
 def _target(attribute: tuple[str, ...], shapes: dict[str, tuple[str, ColumnShape]]) -> tuple[str, ColumnShape] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.columns import follow_path
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
-from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.blocks.runs import AttachedBase, Run, RunBase
 from wormdb.errors import InvalidRequestError
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.frequent import frequent_columns
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructField, StructType
 
-    from wormdb.engine.blocks.listing import Run
     from wormdb.engine.state.view import View
     from wormdb.schema.model import Field, Model
 

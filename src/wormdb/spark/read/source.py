@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.place import Where
-from wormdb.jobs.row_filter import Narrowing, RowFilter
+from wormdb.jobs.row_filter import RowBounds, RowFilter
 from wormdb.jobs.scan import share_portions, written_filter
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState
@@ -22,7 +22,7 @@ from wormdb.spark.read.cells import batches, names_of
 from wormdb.spark.read.filters import narrowing_of
 from wormdb.spark.read.infer import columns_of_schema, columns_of_state
 from wormdb.spark.sink import WormWriter
-from wormdb.spark.types import arrow_schema, spark_field
+from wormdb.spark.types import SparkColumn, arrow_schema, spark_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
-    from wormdb.spark.types import SparkColumn
 
 __all__ = ["READ_OPTIONS", "PushingReader", "SparkScan", "WormReader", "WormSource"]
 
@@ -118,9 +117,9 @@ class SparkScan:
     tasks: int | None = None
     """How many are wanted."""
 
-    def narrowing(self) -> Narrowing:
+    def narrowing(self) -> RowBounds:
         """What the option `filter` says. No requests."""
-        return Narrowing() if self.filter is None else self.filter.narrowing()
+        return RowBounds() if self.filter is None else self.filter.narrowing()
 
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
         """The rows of one share. Costs as `scan_columns` of its range, or as `get_many` of its keys."""
@@ -139,7 +138,7 @@ class WormReader(DataSourceReader):
         """The shares of all tasks. Costs as `shares`."""
         return self._shared(self.scan.narrowing())
 
-    def _shared(self, narrowing: Narrowing) -> list[InputPartition]:
+    def _shared(self, narrowing: RowBounds) -> list[InputPartition]:
         found = shares(self.scan.state, narrowing, tasks=self.scan.tasks)
         return [InputPartition(share) for share in found or [Share(keys=())]]
 

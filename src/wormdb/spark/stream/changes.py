@@ -22,23 +22,21 @@ from pyspark.sql import types as spark
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.columns.fetch import ColumnRequest
 from wormdb.engine.columns.sources import portion_of_rows
-from wormdb.engine.state.view import StoredVersion
+from wormdb.engine.state.view import StoredVersion, View
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.past import operation_of
 from wormdb.spark.read.cells import batches, names_of
 from wormdb.spark.read.infer import columns_of_schema, columns_of_state
-from wormdb.spark.types import arrow_schema, spark_field
+from wormdb.spark.types import SparkColumn, arrow_schema, spark_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
-    from wormdb.engine.state.view import View
     from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
     from wormdb.schema.model import Model
-    from wormdb.spark.types import SparkColumn
 
 __all__ = ["CHANGE_COLUMNS", "ChangeTable", "PlacedChange", "schema_of_changes"]
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from wormdb.engine.feed import places_of
+from wormdb.engine.feed import FeedParts, places_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format.event import JobAttached
 from wormdb.spark.stream.changes import PlacedChange
@@ -17,7 +17,6 @@ from wormdb.spark.stream.changes import PlacedChange
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wormdb.engine.feed import FeedParts
     from wormdb.engine.log.entries import LogRecord
     from wormdb.engine.state.view import View
 

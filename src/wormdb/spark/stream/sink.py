@@ -15,13 +15,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from wormdb.engine.bulk.columns import job_clock
-from wormdb.engine.commit.operations import Insert, InsertNext, ReadVersion, Save
-from wormdb.engine.state.view import id_key
+from wormdb.engine.commit.operations import Insert, InsertNext, Operation, ReadVersion, Save
+from wormdb.engine.state.view import View, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.event import StreamAdvanced
 from wormdb.jobs.place import Where
-from wormdb.spark.stream.rows import StreamRows, check_columns
+from wormdb.spark.stream.rows import RowOperation, StreamRows, check_columns
 from wormdb.spark.types import KIND_METADATA
 from wormdb.system.types import WriteId
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.write import Writer
-    from wormdb.engine.commit.operations import Operation
-    from wormdb.engine.state.view import View
-    from wormdb.spark.stream.rows import RowOperation
 
 __all__ = ["StreamWriter", "TaskRows"]
 

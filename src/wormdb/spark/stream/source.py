@@ -20,7 +20,7 @@ from wormdb.api.history import parse_as_of
 from wormdb.engine.feed import places_of
 from wormdb.errors import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.format.frame import ZERO_HASH
-from wormdb.spark.stream.plan import LogPosition, Offset, stretches
+from wormdb.spark.stream.plan import LogPosition, Offset, Stretch, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.jobs.place import Where
     from wormdb.spark.stream.changes import ChangeTable
-    from wormdb.spark.stream.plan import Stretch
 
 __all__ = ["ChangeReader", "Limits"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, S3Store
@@ -17,7 +17,6 @@ from wormdb.storage.store import OCTETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeGuard
 
     from obstore.store import ClientConfig
 

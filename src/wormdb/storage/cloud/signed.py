@@ -23,10 +23,9 @@ import obstore
 
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
 from wormdb.settings import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
-from wormdb.storage.bounds import oversized
 from wormdb.storage.cloud.answer import Answer, whole_number
 from wormdb.storage.cloud.clients import caught
-from wormdb.storage.cloud.encryption import sign_headers
+from wormdb.storage.cloud.encryption import AccessKey, Encryption, sign_headers
 from wormdb.storage.cloud.unanswered import AbandonedCallError, give_up_in_time
 from wormdb.storage.cloud.verdict import (
     ObstoreFault,
@@ -39,7 +38,17 @@ from wormdb.storage.cloud.verdict import (
     write_error,
 )
 from wormdb.storage.cloud.wire import Exchange, NoAnswer, NotSent, TooLong, Wire, extended
-from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, Probe, PutResult, StoredObject
+from wormdb.storage.store import (
+    Always,
+    IfAbsent,
+    IfMatch,
+    ObjectInfo,
+    Precondition,
+    Probe,
+    PutResult,
+    StoredObject,
+    oversized,
+)
 from wormdb.system.clock import SystemClock
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime, Version
@@ -50,7 +59,6 @@ if TYPE_CHECKING:
     from obstore.store import AzureStore, S3Store
 
     from wormdb.storage.cloud.credentials import KeySource, UrlSigner
-    from wormdb.storage.cloud.encryption import AccessKey, Encryption
     from wormdb.storage.store import ByteRange
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Clock

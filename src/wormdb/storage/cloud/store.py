@@ -45,8 +45,7 @@ from wormdb.settings import (
     UPLOAD_PART_BYTES,
     UPLOAD_PARTS_AT_ONCE,
 )
-from wormdb.storage.bounds import Bound, any_object, check_write, oversized
-from wormdb.storage.cloud.clients import can_sign, caught, make_client
+from wormdb.storage.cloud.clients import Client, can_sign, caught, make_client
 from wormdb.storage.cloud.credentials import KeySource, UrlSigner
 from wormdb.storage.cloud.encryption import TRUE, encryption_of
 from wormdb.storage.cloud.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
@@ -64,7 +63,9 @@ from wormdb.storage.cloud.verdict import (
 from wormdb.storage.store import (
     OCTETS,
     Always,
+    Bound,
     ByteRange,
+    CloudLifetime,
     IfAbsent,
     IfMatch,
     ListPage,
@@ -74,11 +75,13 @@ from wormdb.storage.store import (
     PutResult,
     Store,
     StoredObject,
+    any_object,
     check_key,
     check_prefix,
+    check_write,
     coalesce,
+    oversized,
 )
-from wormdb.storage.wrapped import CloudLifetime
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime, Version
 
@@ -90,7 +93,6 @@ if TYPE_CHECKING:
     from obstore.store import AzureStore, S3Store
 
     from wormdb.errors import WormError
-    from wormdb.storage.cloud.clients import Client
     from wormdb.storage.cloud.encryption import AccessKey
     from wormdb.storage.store import UploadSource
     from wormdb.storage.url import StoreUrl

@@ -26,10 +26,9 @@ from wormdb.errors import (
     UnsupportedStoreError,
     WormError,
 )
-from wormdb.storage.store import Always, IfAbsent, IfMatch
+from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition
 
 if TYPE_CHECKING:
-    from wormdb.storage.store import Precondition
     from wormdb.storage.url import StoreUrl
 
 __all__ = [

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
 from wormdb.settings import LIST_PAGE_KEYS
-from wormdb.storage.folder.directories import RESERVED_FOLDER, is_missing, lookup, version_of
+from wormdb.storage.folder.directories import RESERVED_FOLDER, FolderTree, is_missing, lookup, version_of
 from wormdb.storage.store import ObjectInfo, check_key
 from wormdb.system.types import StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.storage.folder.directories import FolderTree
 
 __all__ = ["walk"]
 

@@ -27,7 +27,6 @@ from urllib.parse import quote
 
 from wormdb.errors import InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.settings import LIST_PAGE_KEYS
-from wormdb.storage.bounds import Bound, any_object, check_write, oversized
 from wormdb.storage.folder.directories import (
     RESERVED_FOLDER,
     TICK_MS,
@@ -46,7 +45,9 @@ from wormdb.storage.folder.write import PUBLISH_ATTEMPTS_MAX, Publisher
 from wormdb.storage.store import (
     OCTETS,
     Always,
+    Bound,
     ByteRange,
+    Lifetime,
     ListPage,
     ObjectInfo,
     Precondition,
@@ -54,18 +55,19 @@ from wormdb.storage.store import (
     PutResult,
     Store,
     StoredObject,
+    any_object,
     check_key,
     check_prefix,
+    check_write,
+    oversized,
 )
-from wormdb.storage.wrapped import Lifetime
-from wormdb.system.clock import SystemChance, SystemClock
+from wormdb.system.clock import Chance, Clock, SystemChance, SystemClock
 from wormdb.system.types import StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.storage.store import UploadSource
-    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["LocalStore"]
 

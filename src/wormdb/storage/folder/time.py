@@ -13,16 +13,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from zlib import crc32
 
-from wormdb.storage.folder.directories import RESERVED_FOLDER, let_go, try_lock
-from wormdb.system.clock import Uptime
+from wormdb.storage.folder.directories import RESERVED_FOLDER, FolderTree, let_go, try_lock
+from wormdb.system.clock import Clock, Uptime
 from wormdb.system.types import StoreTime
-
-if TYPE_CHECKING:
-    from wormdb.storage.folder.directories import FolderTree
-    from wormdb.system.clock import Clock
 
 __all__ = ["PATIENCE_MS", "FolderTime", "Reckoning"]
 

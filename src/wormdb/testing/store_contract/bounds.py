@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from wormdb.errors import CorruptionError, LimitExceededError
-from wormdb.storage.bounds import BoundedStore
 from wormdb.storage.pool import SerialPool
-from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
+from wormdb.storage.store import Always, BoundedStore, ByteRange, IfAbsent, IfMatch, Precondition, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.storage.store import Precondition, Store
 
 __all__ = ["BYTES_MAX", "BoundContract", "bound"]
 

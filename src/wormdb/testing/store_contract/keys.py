@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from wormdb.errors import InvalidRequestError
 from wormdb.settings import KEY_BYTES_MAX, SEGMENT_BYTES_MAX
-from wormdb.storage.store import ByteRange, IfAbsent, IfMatch
-
-if TYPE_CHECKING:
-    from wormdb.storage.store import Store
+from wormdb.storage.store import ByteRange, IfAbsent, IfMatch, Store
 
 __all__ = ["HOSTILE_KEYS", "LONGEST_KEY", "ODD_KEYS", "KeyContract"]
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from wormdb.errors import AlreadyExistsError, ClosedError, ConflictError, UnavailableError
-from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.storage.store import IfAbsent, IfMatch, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.storage.store import Store
 
 __all__ = ["RaceContract"]
 

@@ -21,7 +21,7 @@ import pytest
 from wormdb.errors import AlreadyExistsError, ClosedError, ConflictError, InvalidRequestError, NotFoundError
 from wormdb.settings import KIB, MIB
 from wormdb.storage.pool import SerialPool, ThreadPool
-from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
+from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch, Store
 from wormdb.testing.store_contract.bounds import BoundContract
 from wormdb.testing.store_contract.keys import KeyContract
 from wormdb.testing.store_contract.lists import ListContract
@@ -31,7 +31,6 @@ from wormdb.testing.store_contract.uploads import UploadContract
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.storage.store import Store
     from wormdb.system.types import Version
 
 __all__ = ["ReadWriteContract", "StoreContract"]

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wormdb.settings import UPLOAD_PART_BYTES
-from wormdb.storage.store import ByteRange
+from wormdb.storage.store import ByteRange, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.storage.store import Store
 
 __all__ = ["GeneratedBytes", "UploadContract"]
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, URL
 from wormdb.cli.show.text import TextColumn, camel, print_json, print_ruled
 from wormdb.cli.verbs import Verb
-from wormdb.jobs.node.overview import overview_of
+from wormdb.jobs.node.overview import CollectionTurn, NodeStatus, overview_of
 from wormdb.settings import NODE_WINDOW_MS, Settings
-
-if TYPE_CHECKING:
-    from wormdb.jobs.node.overview import CollectionTurn, NodeStatus
 
 __all__ = ["command"]
 

@@ -8,12 +8,12 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.input.place import URL
+from wormdb.cli.input.place import NEW_URL
 from wormdb.cli.show.text import camel, counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
@@ -23,7 +23,6 @@ from wormdb.settings import NODE_KILL_SECONDS, NODE_WINDOW_MS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Self
 
     from wormdb.jobs.node.rounds import Round
 
@@ -49,7 +48,7 @@ EXAMPLES = (
     help="How long a turn is, and how often a busy node beats; the same for all nodes.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --once, print one JSON document.")
-@URL
+@NEW_URL
 def command(url: str, node: int | None, interval: int, port: int | None, *, once: bool, as_json: bool) -> int:
     """Look after a database until stopped, or for one round.
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wormdb.api.database import connect
+from wormdb.api.database import Database, connect
 from wormdb.api.schema import SchemaPlan
 from wormdb.cli.input.place import PLACE, YES, is_confirmed, only_place
 from wormdb.cli.input.schema import schema_file
-from wormdb.cli.show.progress import tell_line, working
+from wormdb.cli.show.progress import show_work, tell_line
 from wormdb.cli.show.text import counted, print_json, size_text
 from wormdb.cli.verbs import Verb
 from wormdb.engine.tree.definition import OWNERS
@@ -25,7 +25,6 @@ from wormdb.format import json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wormdb.api.database import Database
     from wormdb.api.schema import ModelPlan
 
 __all__ = ["command"]
@@ -95,7 +94,7 @@ def command(places: tuple[str, ...], url: str | None, **options: Any) -> int:
         question = f"Change {counted(len(plan.models), 'model', 'models')} in {database.url}?"
         if not is_confirmed(question, yes=options["yes"]):
             return 1
-        with working("looking at all documents" if mappings or migrate else "applying"):
+        with show_work("looking at all documents" if mappings or migrate else "applying"):
             database.apply_schema(mappings=mappings, migrate=migrate)
         if options["rewrite"]:
             _rewrite(database, [each.name for each in plan.models if each.version_to])
@@ -157,7 +156,7 @@ def _apply_classes(
         question = f"Change {counted(len(found.models), 'model', 'models')} in {database.url}?"
         if not is_confirmed(question, yes=options["yes"]):
             return 1
-        with working("looking at all documents"):
+        with show_work("looking at all documents"):
             for name, plan in plans.items():
                 if plan is not None:
                     changes[name].apply(*given[name])

@@ -12,7 +12,7 @@ from wormdb.api.records import FORMS
 from wormdb.cli.input.place import find_collection
 from wormdb.cli.input.schema import folder_of, model_name, path_to
 from wormdb.cli.input.sources import STDIN, open_source
-from wormdb.cli.show.progress import loading
+from wormdb.cli.show.progress import show_load
 from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
@@ -73,7 +73,7 @@ def _see_files(inference: Inference, files: Sequence[str], options: dict[str, An
     skipped = 0
     for file in files:
         with open_source(file, options["form"], options["separator"]) as source:
-            for record in loading(source.records(), "records", source.done):
+            for record in show_load(source.records(), "records", source.done):
                 if inference.count == options["limit"]:
                     break
                 if record.values is None:
@@ -94,7 +94,7 @@ def _see_collection(inference: Inference, options: dict[str, Any]) -> tuple[str,
         raise InvalidRequestError("--collection", reason="no database is named", fix="add --url, or set WORM_URL")
     with connect(options["url"]) as database:
         collection = find_collection(database, options["collection"])
-        for document in loading(collection.scan(), "documents", lambda: None):
+        for document in show_load(collection.scan(), "documents", lambda: None):
             if inference.count == options["limit"]:
                 break
             inference.see(document)

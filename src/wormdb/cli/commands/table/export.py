@@ -13,7 +13,7 @@ import click
 from wormdb.cli.input.engine import TASKS, opened_pipeline, wants_spark, with_engine
 from wormdb.cli.input.place import MODEL, ON_BROKEN, SCHEMA, URL, find_collection, model_of, open_database
 from wormdb.cli.input.question import AS_OF, CSV_SAFE, FILTER, SELECT, SORT, STRATEGY, QueryArguments, columns_for
-from wormdb.cli.show.progress import counting
+from wormdb.cli.show.progress import show_count
 from wormdb.cli.show.rows import columns_in, write_parts, write_rows
 from wormdb.cli.show.text import camel, counted, print_json, size_text
 from wormdb.cli.verbs import Verb
@@ -165,7 +165,7 @@ def _write(
     def total() -> int | None:
         return asked.limit or (collection.count() if asked.is_of_all else None)
 
-    write_rows(counting(found, "documents", total), form, columns, is_safe=is_safe)
+    write_rows(show_count(found, "documents", total), form, columns, is_safe=is_safe)
 
 
 def _write_parts(model: str, url: str, asked: QueryArguments, options: dict[str, Any]) -> None:

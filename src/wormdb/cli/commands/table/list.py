@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.api.database import connect
+from wormdb.api.database import Database, connect
 from wormdb.cli.input.place import AS_JSON, SCHEMA, URL, blocks_of, find_collection, find_model, open_database
 from wormdb.cli.input.question import AS_OF, read_as_of
 from wormdb.cli.show.indexes import indexes_of
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wormdb.api.database import Database
 
 __all__ = ["command"]
 

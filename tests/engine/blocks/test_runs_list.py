@@ -11,8 +11,7 @@ import pytest
 from tests.engine.blocks.rig import Folder, key_of
 from tests.engine.rig import COLLECTION
 from wormdb.engine.blocks.grow import Growth
-from wormdb.engine.blocks.listing import find_part, is_run, list_run, runs_of
-from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.runs import Runs, find_part, is_run, list_run, runs_of
 from wormdb.engine.blocks.tiers import runs_max
 from wormdb.errors import CorruptionError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockEntry, ColumnStats, SidecarRef
@@ -24,7 +23,7 @@ from wormdb.system.types import WriteId
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.blocks.runs import Run
 
 BLOCK_BYTES = 24 * MIB
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.engine.index.sort import ChangeSorter
+from wormdb.engine.index.advance import ChangeSorter
 
 CHANGES = st.dictionaries(st.binary(min_size=1, max_size=2), st.none() | st.binary(max_size=2))
 
