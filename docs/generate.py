@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, is_typeddict
 import click
 
 import wormdb
+from docs import async_api
 from wormdb import errors
 from wormdb import settings as limits
 from wormdb.api.adopt import AdoptOptions
@@ -87,6 +88,7 @@ def generate() -> dict[Path, str]:
         REFERENCE / "settings.md": settings_page(),
         REFERENCE / "store.md": store_page(),
         Path(editor.__file__).with_name("schema.schema.json"): editor.editor_text(),
+        **async_api.generate(),
     }
 
 

@@ -56,6 +56,7 @@ PUBLIC = [
     "ModelPlan",
     "NotFoundError",
     "OutcomeUnknownError",
+    "PLAIN_TEXT",
     "PermissionDeniedError",
     "Problem",
     "Query",

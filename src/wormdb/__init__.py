@@ -70,11 +70,13 @@ if TYPE_CHECKING:
     from wormdb.maintenance.gc.report import GcResult, Tally, Victim
     from wormdb.maintenance.removal import DropResult
     from wormdb.query.execute.explain import Explanation
+    from wormdb.schema.annotations import PLAIN_TEXT
     from wormdb.settings import Settings
     from wormdb.storage.open import open_store
     from wormdb.system.installed import __version__
 
 __all__ = [
+    "PLAIN_TEXT",
     "Adoption",
     "AlreadyExistsError",
     "BarrierError",
@@ -198,6 +200,7 @@ _LATER = {
     "MissingExtraError": "wormdb.errors",
     "ModelPlan": "wormdb.api.schema",
     "NotFoundError": "wormdb.errors",
+    "PLAIN_TEXT": "wormdb.schema.annotations",
     "OutcomeUnknownError": "wormdb.errors",
     "PermissionDeniedError": "wormdb.errors",
     "Problem": "wormdb.errors",

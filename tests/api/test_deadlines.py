@@ -126,6 +126,7 @@ OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "put_blob": lambda _, c: c.put_blob(b"bytes"),
     "create_index": lambda _, c: c.create_index("n"),
     "forward": lambda _, c: c.forward(),
+    "drop": lambda d, _: d.drop("things"),
     "database forward": lambda db, c: db.forward([c.name]),
     "build_indexes": lambda _, c: c.build_indexes(),
     "build_manifest": lambda _, c: c.build_manifest(),
@@ -145,7 +146,7 @@ COLLECTION_OTHERS = {
     *("empty_trash", "functions", "estimated_document_count"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
-DATABASE_OTHERS = {"as_actor", "url", "store", "model", "adopt", "cost", "gc"}
+DATABASE_OTHERS = {"class_change", "as_actor", "url", "store", "model", "adopt", "cost", "gc", "removal"}
 FOUND_OTHERS = {"to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"}
 
 

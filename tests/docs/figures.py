@@ -8,6 +8,9 @@ to the pages, and finds every figure that neither has.
 from __future__ import annotations
 
 from wormdb import settings as limits
+from wormdb.aio.runner import CALLS_AT_ONCE
+from wormdb.api.class_versions import CLASS_DOCUMENTS_MAX
+from wormdb.api.schema import DOCUMENTS_A_SECOND
 from wormdb.cli.input.engine import auto_bytes
 from wormdb.engine.commit.offers import OFFER_SLOTS, TIDY_AT
 from wormdb.engine.commit.readers import PROBES_MAX
@@ -26,6 +29,7 @@ from wormdb.jobs.shares import TASK_BYTES
 from wormdb.jobs.sources import PIECE_BYTES
 from wormdb.query.planner.cache import PLANS_MAX
 from wormdb.settings import Settings
+from wormdb.storage.cloud.identity import RENEW_BEFORE_MS
 from wormdb.storage.folder.directories import LOCK_SECONDS_MAX, TICK_MS
 from wormdb.storage.folder.time import PATIENCE_MS, SETTLING_MS
 from wormdb.sync.push import PUT_BYTES_MAX
@@ -281,6 +285,12 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("up to {}, {}", (minutes(PACE.shared_seconds), _SHARED)),
     ],
     "docs/how-to/query.md": [("while others write, for {}", (_CURSOR,))],
+    "docs/how-to/change-a-class.md": [
+        ("about a second for each {}.", (f"{DOCUMENTS_A_SECOND:,}",)),
+        ("looks at {} documents at most", (f"{CLASS_DOCUMENTS_MAX:,}",)),
+    ],
+    "docs/how-to/security.md": [("| {} minutes before they end", (RENEW_BEFORE_MS // 60_000,))],
+    "docs/how-to/async.md": [("aio.connect(url, concurrency={})", (CALLS_AT_ONCE,))],
     "docs/how-to/schema-versions.md": [("by processes that write, {} at a time", (SWAP_BLOCKS * TURN_SWAPS,))],
     "docs/how-to/spark.md": [
         ("one for about {}, and", (mib(TASK_BYTES),)),
@@ -312,6 +322,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
 
 # Examples, measurements, formats that golden files hold, and figures of other systems.
 FREE: dict[str, list[str]] = {
+    "docs/how-to/aws-lambda.md": ["Give the function 512 MB or more"],
     "README.md": ["items have at most 400 KB", "a download of about 500 MB"],
     "docs/design/0004-groups-and-versions.md": [
         "entries a second at 100 ms a PUT",

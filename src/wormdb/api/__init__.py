@@ -32,6 +32,7 @@ PUBLIC = {
     "update": "results of updates and deletes",
 }
 PUBLIC_TO = {
+    "aio": ("adopt",),
     "cli": ("adopt",),
     "jobs": ("access", "imports.conflicts", "imports.load", "imports.run", "imports.stream"),
     "spark": ("access", "imports.conflicts", "imports.load", "imports.run", "write"),

@@ -71,6 +71,10 @@ class Home(Protocol):
         """The collection of a model of the schema, for refs; raises NotFoundError, InvalidRequestError."""
         ...
 
+    def again(self, access: Access[T]) -> Access[T]:
+        """A collection in a forked child, on what was opened there. No requests."""
+        ...
+
     def collect(self, folder: str, *, dry_run: bool) -> GcResult:
         """Remove garbage from the collection in a folder."""
         ...

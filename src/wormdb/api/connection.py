@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wormdb.engine.log.paths import ENGINE_FOLDER, REMOVED_MARK, EnginePaths, is_immutable
-from wormdb.errors import InvalidRequestError, LimitExceededError
+from wormdb.engine.log.paths import ENGINE_FOLDER, REMOVED_MARK, EnginePaths, bytes_max, is_immutable
+from wormdb.errors import InvalidRequestError, LimitExceededError, WormError
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
+from wormdb.storage.meter import MeteredStore
+from wormdb.storage.open import open_store
 from wormdb.storage.pool import Pool, SerialPool, ThreadPool
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.store import Lifetime, Store, check_key
+from wormdb.storage.store import BoundedStore, Lifetime, Store, check_key
+from wormdb.storage.url import parse_url
 from wormdb.system.deadline import Deadline, within
 from wormdb.system.types import LogNumber
 
@@ -28,10 +32,20 @@ if TYPE_CHECKING:
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.query.planner.cache import PlanCache
     from wormdb.schema.model import Schema
-    from wormdb.storage.meter import MeteredStore
+    from wormdb.storage.meter import MeteredRequest
+    from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["Ledgers", "bucket_of", "check_options", "find_collections", "folder_of", "forward_mode"]
+__all__ = [
+    "Ledgers",
+    "StoreOpener",
+    "bucket_of",
+    "check_options",
+    "find_collections",
+    "folder_of",
+    "forward_mode",
+    "opener",
+]
 
 
 # --- What a caller may give to open a database or a collection, checked before anything is read.
@@ -80,6 +94,45 @@ def check_options(url: object, settings: object, hook: object) -> None:
         raise InvalidRequestError(f"hook {hook!r}", reason="it cannot be called", fix="give a function of one argument")
 
 
+@dataclass(frozen=True, slots=True)
+class StoreOpener:
+    """Opens what a database is on: once, and once more in each forked child."""
+
+    place: StoreUrl | Store
+    settings: Settings
+    hook: Callable[[MeteredRequest], None] | None
+    clock: Clock
+    chance: Chance
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether another process sees the same: not in a memory, nor through a store object of the caller's."""
+        return not isinstance(self.place, Store) and self.place.scheme != "memory"
+
+    def open(self) -> tuple[MeteredStore, Pool]:
+        """The store, counted, and threads for its requests. No requests; raises InvalidRequestError."""
+        if isinstance(self.place, Store):
+            store: Store = BoundedStore(self.place, bytes_max)
+        else:
+            seconds = self.settings.request_seconds
+            store = open_store(
+                self.place, clock=self.clock, chance=self.chance, request_seconds=seconds, bound=bytes_max
+            )
+        return MeteredStore(store, hook=self.hook, clock=self.clock), ThreadPool(self.settings.pool_threads)
+
+
+def opener(
+    url: str | Path | Store,
+    settings: Settings,
+    hook: Callable[[MeteredRequest], None] | None,
+    clock: Clock,
+    chance: Chance,
+) -> StoreOpener:
+    """What opens a place; a relative path is of the folder in which the process is now. Raises InvalidRequestError."""
+    place = url if isinstance(url, Store) else parse_url(str(url))
+    return StoreOpener(place, settings, hook, clock, chance)
+
+
 def forward_mode(settings: Settings, *, is_distant: bool) -> ForwardMode:
     """When this process forwards: in the background if the store is far, else within the commit."""
     if settings.forward != "auto":
@@ -98,14 +151,25 @@ WRITER_THREADS = 64
 
 
 class Ledgers:
-    """Opens the ledgers of a database, each once. Thread-safe; not to be used after a fork.
+    """Opens the ledgers of a database, each once. Thread-safe; in a forked child `reopen` makes it usable again.
 
     What only some calls need is made, and imported, by the first of them: a process that connects does not wait for the
     engine, and one that reads does not wait for readable files or garbage collection.
     """
 
-    def __init__(self, metered: MeteredStore, pool: Pool, *, settings: Settings, clock: Clock, chance: Chance) -> None:
-        """Nothing is read yet."""
+    def __init__(
+        self,
+        metered: MeteredStore,
+        pool: Pool,
+        *,
+        settings: Settings,
+        clock: Clock,
+        chance: Chance,
+        again: Callable[[], tuple[MeteredStore, Pool]] | None = None,
+    ) -> None:
+        """Nothing is read yet. `again` opens the store and the pool once more, for a forked child."""
+        self.metered, self.pool = metered, pool
+        self._again = again
         # An answer of a served store takes so long that waiting for it is worth avoiding.
         self._is_distant = metered.is_served and not metered.name.startswith("memory:")
         self._settings = settings
@@ -284,6 +348,26 @@ class Ledgers:
 
         with self._lock:
             return self._plans.setdefault(prefix, PlanCache())
+
+    def reopen(self) -> None:
+        """In a forked child, begin as if it was opened there; what cannot be opened again stays refused. No requests.
+
+        It may be called for each handle of a database: the first call does it.
+        """
+        if self._again is None or not self.lifetime.is_forked:
+            return
+        try:
+            metered, pool = self._again()
+        except WormError:
+            return  # the next use says that it was opened before a fork, and how to go on
+        self.__init__(  # type: ignore[misc] # all of it, locks included, is another process's
+            metered,
+            pool,
+            settings=self._settings,
+            clock=self._clock,
+            chance=self._chance,
+            again=self._again,
+        )
 
     def batch_id(self) -> str:
         """A new id for a batch."""

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from wormdb.api.calls import Author, limited, reads, works
-from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of
+from wormdb.api.calls import Author, limited, works
+from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of, opener
+from wormdb.api.fork import follow_forks
+from wormdb.api.schema_methods import SchemaHolder, SchemaMethods
 from wormdb.api.transaction_methods import OpenTransactions, TransactionMethods
-from wormdb.engine.log.paths import bytes_max
-from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
+from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.settings import Settings
-from wormdb.storage.meter import MeteredStore
-from wormdb.storage.open import open_store
-from wormdb.storage.pool import ThreadPool
-from wormdb.storage.store import BoundedStore, Store
 from wormdb.system.clock import SystemChance, SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -32,20 +28,19 @@ if TYPE_CHECKING:
     from wormdb.api.document import ClassCodec, Codec, Document
     from wormdb.api.files import FilesPlacement, ReadableFiles
     from wormdb.api.removal import Removal
-    from wormdb.api.schema import Evolution, ModelConversions, ModelPlan, PublishedSchema, SchemaPlan
+    from wormdb.api.schema import PublishedSchema
     from wormdb.api.status import CollectionStatus
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.maintenance.audit.report import Repair, Verification
     from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.maintenance.removal import DropResult
-    from wormdb.schema.difference import SchemaDifference
     from wormdb.schema.model import Model, Schema
-    from wormdb.storage.meter import MeteredRequest, Usage
+    from wormdb.storage.meter import MeteredRequest, MeteredStore, Usage
     from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.deadline import within
 
@@ -77,14 +72,16 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
     loaded = None if schema is None else _read_schema(schema)
-    store = (
-        BoundedStore(url, bytes_max)
-        if isinstance(url, Store)
-        else open_store(str(url), clock=clock, chance=chance, request_seconds=settings.request_seconds, bound=bytes_max)
+    again = opener(url, settings, hook, clock, chance)
+    database = Database(
+        *again.open(),
+        settings=settings,
+        schema=loaded,
+        actor=actor,
+        clock=clock,
+        chance=chance,
+        again=again.open if again.can_repeat else None,
     )
-    metered = MeteredStore(store, hook=hook, clock=clock)
-    pool = ThreadPool(settings.pool_threads)
-    database = Database(metered, pool, settings=settings, schema=loaded, actor=actor, clock=clock, chance=chance)
     if apply:
         try:
             database.apply_schema()
@@ -100,15 +97,8 @@ def _read_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     return read_schema(given)
 
 
-@dataclass(slots=True)
-class _SchemaHolder:
-    """The schema as far as it is known, for a database and all that `as_actor` made of it."""
-
-    schema: Schema | None
-
-
-class Database(TransactionMethods):
-    """One bucket or folder. A context manager; thread-safe; not to be used after a fork."""
+class Database(SchemaMethods, TransactionMethods):
+    """One bucket or folder. A context manager; thread-safe; opened again in forked children, memories apart."""
 
     def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations
         self,
@@ -120,20 +110,28 @@ class Database(TransactionMethods):
         actor: str | None,
         clock: Clock,
         chance: Chance,
+        again: Callable[[], tuple[MeteredStore, Pool]] | None = None,
     ) -> None:
-        """Made by `connect`."""
-        self._metered = metered
+        """Made by `connect`. `again` opens the store and the pool once more, for forked children."""
         self._settings = settings
         self._clock = clock
         self._chance = chance
-        self._pool = pool
-        self._ledgers = Ledgers(metered, pool, settings=settings, clock=clock, chance=chance)
-        self._store, self._lifetime = self._ledgers.store, self._ledgers.lifetime
-        self._declared = _SchemaHolder(schema)
+        self._ledgers = Ledgers(metered, pool, settings=settings, clock=clock, chance=chance, again=again)
+        self._take_ledgers()
+        self._declared = SchemaHolder(schema)
         self._by = Author.of(actor)
         self._definitions: dict[type[Any], Model] = {}
         self._transactions = OpenTransactions()
         self._is_owner = True
+        follow_forks(self)
+
+    def _take_ledgers(self) -> None:
+        self._metered, self._pool = self._ledgers.metered, self._ledgers.pool
+        self._store, self._lifetime = self._ledgers.store, self._ledgers.lifetime
+
+    def _follow_fork(self) -> None:
+        self._ledgers.reopen()
+        self._take_ledgers()
 
     def as_actor(self, actor: str, metadata: Mapping[str, Any] | None = None) -> Database:
         """This database, for changes made by `actor`: both are kept with each change. No requests.
@@ -146,6 +144,7 @@ class Database(TransactionMethods):
         by = Author.of(actor, metadata)
         view = copy.copy(self)
         view._by, view._is_owner = by, False  # noqa: SLF001 - it is one of us
+        follow_forks(view)
         return view
 
     @property
@@ -172,8 +171,9 @@ class Database(TransactionMethods):
         """The collection of a model of the schema, or of a class; `outer` gives the outer parts of its path.
 
         A class that has the name of a model of the schema is a typed view of that model; any other class is a
-        model of its own. 1 GET if the published schema has to be read, for a class at its first use.
-        Raises NotFoundError for an unknown model.
+        model of its own, which the database follows when the class changes. 1 GET if the published schema has to be
+        read, for a class at its first use, and then 1 for its definition. Raises NotFoundError for an unknown model,
+        SchemaMismatchError for a class that the documents do not fit.
         """
         from wormdb.api.collection import Collection
 
@@ -206,139 +206,6 @@ class Database(TransactionMethods):
                 fix="use collections of one database",
             )
         return access
-
-    @property
-    def schema(self) -> Schema | None:
-        """The schema given to `connect`, or the published one (1 GET); None if there is neither."""
-        if self._declared.schema is None:
-            self._declared.schema = self._published.read()
-        return self._declared.schema
-
-    @reads
-    def schema_changes(self) -> dict[str, tuple[SchemaDifference, ...]]:
-        """How the schema differs from what the database has, by model; empty if it does not. 2 GETs a model.
-
-        A published model that the schema leaves out counts as removed; its documents stay. Models with
-        outer parts in their path have many collections, which are checked when they are opened.
-        """
-        from wormdb.schema.difference import SchemaDifference, compare_models
-
-        changes: dict[str, tuple[SchemaDifference, ...]] = {}
-        for name, model, ledger in self._fixed_ledgers():
-            stored = ledger.view().definition.model
-            if stored is None:
-                changes[name] = (SchemaDifference(f"models.{name}", "added", None, model.to_json()),)
-            elif found := compare_models(stored, model):
-                changes[name] = found
-        for name, model in self._left_out().items():
-            changes[name] = (SchemaDifference(f"models.{name}", "removed", model.to_json(), None),)
-        return changes
-
-    @reads
-    def plan_schema(
-        self,
-        *,
-        mappings: Mapping[str, Mapping[str, Any]] | None = None,
-        migrate: Mapping[str, Migrate] | None = None,
-    ) -> SchemaPlan:
-        """What `apply_schema` with the same arguments would do, and about what it would cost. Writes nothing.
-
-        2 GETs a model, and 1 for each page of a long list of blocks. Raises InvalidRequestError for a version that is
-        frozen, and for a mapping that cannot be used.
-        """
-        from wormdb.api.schema import ModelConversions, ModelPlan, SchemaPlan
-        from wormdb.schema.difference import SchemaDifference
-
-        plans = [plan for _, _, plan in self._evolutions(ModelConversions(mappings or {}, migrate or {}))]
-        gone = [
-            ModelPlan(name, (SchemaDifference(f"models.{name}", "removed", model.to_json(), None),), 0, 0)
-            for name, model in self._left_out().items()
-        ]
-        return SchemaPlan((*plans, *gone))
-
-    @works
-    def apply_schema(
-        self,
-        *,
-        mappings: Mapping[str, Mapping[str, Any]] | None = None,
-        migrate: Mapping[str, Migrate] | None = None,
-    ) -> dict[str, tuple[SchemaDifference, ...]]:
-        """Make the schema the database's definition; returns what changed. 2 GETs and 1 PUT a changed model.
-
-        Each model is one log entry. `mappings` has for a model the update that makes its documents those of the new
-        version: they are read once to see that it can, shown so from then on, and written again in the background.
-        `migrate` has a function instead, which makes a new document of each: all are written again before the entry. A
-        model that the schema leaves out is no longer published, and its collection stays as it is.
-
-        Raises InvalidRequestError for a version that is frozen, listing the duplicates that a new unique index finds,
-        and the documents that cannot come to the new version; models before it stay changed.
-        """
-        from wormdb.api.schema import ModelConversions
-        from wormdb.engine.commit.resolve import landed
-        from wormdb.schema.difference import SchemaDifference
-
-        changes: dict[str, tuple[SchemaDifference, ...]] = {}
-        committed = None
-        for name, evolution, plan in list(self._evolutions(ModelConversions(mappings or {}, migrate or {}))):
-            committed = evolution.apply()
-            changes[name] = plan.changes
-        with landed(
-            f"the definition of {', '.join(changes)}", committed, rest="applying it again publishes the schema"
-        ):
-            for name, model in self._left_out().items():
-                changes[name] = (SchemaDifference(f"models.{name}", "removed", model.to_json(), None),)
-            if self._declared.schema is not None and not self._has_older():
-                self._published.put(self._declared.schema)
-        return changes
-
-    def _has_older(self) -> bool:
-        """Whether a model of the schema is an older version than the database's: then the newest stays published."""
-        return any(
-            model.version is not None and model.version < ledger.known().definition.version
-            for _, model, ledger in self._fixed_ledgers()
-        )
-
-    def _evolutions(self, ways: ModelConversions) -> Iterator[tuple[str, Evolution, ModelPlan]]:
-        """The models that change, and what does."""
-        from wormdb.api.schema import Evolution
-
-        fixed = {name: (model, ledger) for name, model, ledger in self._fixed_ledgers()}
-        ways.check(list(fixed))
-        for name, (model, ledger) in fixed.items():
-            evolution = Evolution(
-                model,
-                ledger,
-                self._placement,
-                self._by,
-                self._ledgers.batch_id,
-                ways.mappings.get(name),
-                ways.migrate.get(name),
-            )
-            plan = evolution.plan()
-            if plan is not None:
-                yield name, evolution, plan
-
-    def _fixed_ledgers(self) -> Iterator[tuple[str, Model, Ledger]]:
-        schema = self.schema
-        if schema is None:
-            raise InvalidRequestError("schema", reason="none was given", fix="connect(…, schema=…)")
-        for name, model in schema.models.items():
-            if model.path.outer:
-                continue
-            prefix = model.path.collection_prefix({})
-            foreign = self._foreign(prefix, model)
-            if foreign is None or not foreign.is_foreign():
-                yield name, model, self._ledger(prefix)
-
-    def _left_out(self) -> dict[str, Model]:
-        try:
-            published = self._published.read()
-        except SchemaError:  # a schema that cannot be read is replaced by applying this one
-            return {}
-        known = {} if published is None else published.models
-        schema = self._declared.schema
-        kept = {} if schema is None else schema.models
-        return {name: model for name, model in known.items() if name not in kept}
 
     @works
     def collections(self, *, with_removed: bool = False) -> list[str]:
@@ -528,6 +395,9 @@ class Database(TransactionMethods):
         if cls not in self._definitions:
             schema = self.schema
             known = {} if schema is None else schema.models
+            if codec.model.name not in known:
+                with self._limited("work", None):
+                    self.class_change(cls).follow()
             self._definitions[cls] = known.get(codec.model.name, codec.model)
         return self._definitions[cls]
 
@@ -551,9 +421,7 @@ class Database(TransactionMethods):
             self._ledger(prefix),
             writer,
             self._ledgers.plans_of(prefix),
-            home=CollectionHome(
-                self._publish, partial(self._access_of, outer=outer), self._ledgers, self._metered, self.run
-            ),
+            home=CollectionHome(self._publish, partial(self._access_of, outer=outer), self._ledgers, self.run),
             settings=self._settings,
             clock=self._clock,
             chance=self._chance,

@@ -401,11 +401,14 @@ class ClassCodec(Generic[T]):
                 reason=f"it is neither a {self._cls.__name__} nor a mapping",
                 fix=f"give a {self._cls.__name__}",
             )
-        return dict(document) if isinstance(document, Mapping) else dict(self._converter.to_document(document))
+        if isinstance(document, Mapping):
+            return self._converter.given(document)
+        return dict(self._converter.to_document(document))
 
     def from_document(self, document: Document) -> T:
         """An instance; for a TypedDict the document itself, which is a dict."""
         if self._is_mapping:
+            self._converter.shown(document)
             return cast("T", document)
         instance = self._converter.from_document(stored(document))
         remember(instance, Memory(document.loaded, document.past))

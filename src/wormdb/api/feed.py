@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.entries import LogRecord
     from wormdb.format.entry import LoggedBatch, LoggedChange
 
-__all__ = ["Change", "Resume", "changes_of", "parse_resume", "watch"]
+__all__ = ["Change", "Resume", "changes_of", "parse_resume", "poll_changes", "watch"]
 
 DIGEST_BYTES: Final = 8
 """Of the hash of an entry, in a mark: enough to tell one log from another."""
@@ -56,14 +56,23 @@ def watch(access: Access[Any], after: int | str, *, follow: bool, poll_seconds: 
 
 
 def _follow(begin: Resume, access: Access[Any], poll_seconds: float | None) -> Iterator[Change]:
+    for change in poll_changes(access, begin):
+        if change is not None:
+            yield change
+        elif poll_seconds is None:
+            return
+        else:
+            access.clock.sleep(poll_seconds)
+
+
+def poll_changes(access: Access[Any], begin: Resume) -> Iterator[Change | None]:
+    """The changes after a place, and None whenever there are no more for now; the next step asks again. For ever."""
     feed, skip = access.log.feed(begin.number, begin.digest), begin.skip
     while True:
         for record in feed.poll():
             yield from changes_of(record, feed.changes(record), skip)
             skip = 0
-        if poll_seconds is None:
-            return
-        access.clock.sleep(poll_seconds)
+        yield None
 
 
 def changes_of(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from wormdb.api.connection import Ledgers
     from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.gc.report import GcResult
-    from wormdb.storage.meter import MeteredStore, Usage
+    from wormdb.storage.meter import Usage
 
 __all__ = ["CollectionHome"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,6 @@ class CollectionHome:
     publish: Callable[[], None]
     access_of: Callable[[str], Access[Any]]
     ledgers: Ledgers
-    metered: MeteredStore
     run: Callable[..., Any]
     """Runs a function in a transaction, as `Database.run`."""
 
@@ -35,7 +36,16 @@ class CollectionHome:
 
     def usage(self) -> Usage:
         """What its store has counted so far."""
-        return self.metered.mark()
+        return self.ledgers.metered.mark()
+
+    def again(self, access: Access[T]) -> Access[T]:
+        """A collection in a forked child, on what was opened there. No requests."""
+        folder = access.ledger.collection
+        if not self.ledgers.lifetime.is_open:
+            return access
+        known = access.readonly
+        foreign = None if known is None else self.ledgers.foreign.of(folder, access.writer.model)
+        return replace(access, ledger=self.ledgers.of(folder), plans=self.ledgers.plans_of(folder), readonly=foreign)
 
     def collect(self, folder: str, *, dry_run: bool) -> GcResult:
         """Remove garbage from the collection in a folder."""

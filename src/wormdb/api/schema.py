@@ -175,6 +175,11 @@ class Evolution:
         is_before = version is not None and version < view.definition.version
         return is_before and view.definition.begun_at(self.model.canonical()) is not None
 
+    def is_done(self) -> bool:
+        """Whether the database has this very definition, and documents have to become nothing else. 1 GET."""
+        is_plain = self.mapping is None and self.migrate is None
+        return is_plain and self.ledger.view().definition.body == self.model.canonical()
+
     def plan(self) -> ModelPlan | None:
         """What would change; None if nothing would. 1 GET, and 1 for each page of a long list of blocks.
 

@@ -132,6 +132,10 @@ class SessionHome:
         """As `Home`."""
         return self.home.collect(folder, dry_run=dry_run)
 
+    def again(self, access: Access[T]) -> Access[T]:
+        """A transaction and a snapshot end with their process: a child uses neither."""
+        return access
+
     @property
     def run(self) -> Callable[..., Any]:
         """As the database's, which is refused inside of a transaction."""

@@ -32,6 +32,7 @@ PUBLIC = {
     "tree.statistics": "what planning knows of an index",
 }
 PUBLIC_TO = {
+    "aio": ("commit.resolve", "migrate"),
     "api": (
         *("blocks.memory", "bulk.attach", "bulk.columns", "bulk.rows", "bulk.task", "commit.blobs", "commit.define"),
         *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "migrate", "tree.extract"),

@@ -4,6 +4,7 @@ Other packages import these modules only; `tests/test_tidy.py` holds it.
 """
 
 PUBLIC = {
+    "annotations": "fields from the annotations of a class",
     "cells": "values of text cells",
     "classes": "models from classes, and instances from documents",
     "difference": "what changed between two definitions of a model, and its version",

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from wormdb.errors import InvalidRequestError, Problem, SchemaMismatchError
+from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.schema.keys import TABLES, Key
+from wormdb.schema.model import Field
 from wormdb.schema.problems import join_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from wormdb.schema.model import Field, Model
+    from wormdb.schema.model import Model
 
 __all__ = [
     "SchemaDifference",
+    "breaks",
     "check_version",
     "compare_models",
     "could_contradict",
@@ -169,3 +172,46 @@ def _contradiction(name: str, before: Field | None, after: Field) -> str | None:
     if after.enum is not None and (before is None or before.enum != after.enum):
         return f"{name} takes other values than before"
     return None
+
+
+# --- Whether documents that fit one model fit another, whatever they hold.
+
+_WIDER = {("integer", "number")}
+"""Types, and one that takes all of its values."""
+
+
+def breaks(before: Model, after: Model) -> tuple[Problem, ...]:
+    """Why a document that fits `before` may not fit `after`; none if every one does but for fields that are new.
+
+    A field that is added may be in documents already, because undeclared fields are kept: only they can tell what it
+    holds. A field that is dropped stays in them. No requests.
+    """
+    path = f"models.{after.name}"
+    found: list[Problem] = []
+    if str(before.path) != str(after.path):
+        found.append(Problem(f"{path}.path", f"{before.path} became {after.path}", "keep the type of the id"))
+    found += _breaks_fields(before.fields, after.fields, f"{path}.fields")
+    return tuple(found)
+
+
+def _breaks_fields(before: Mapping[str, Field], after: Mapping[str, Field], path: str) -> Iterator[Problem]:
+    for name, field in after.items():
+        place, old = join_path(path, name), before.get(name)
+        if field.required and field.default is MISSING and (old is None or not old.required):
+            reason = "is new and required" if old is None else "is required now"
+            yield Problem(place, f"{reason}: documents may lack it", "give it a default")
+        if old is not None:
+            yield from _breaks_value(old, field, place)
+
+
+def _breaks_value(before: Field, after: Field, path: str) -> Iterator[Problem]:
+    """Why a value of one field may not be one of another."""
+    if after.type not in (before.type, "any") and (before.type, after.type) not in _WIDER:
+        yield Problem(path, f"was {before.type} and is {after.type}", "keep the type, or map documents to the new one")
+        return
+    known = None if before.enum is None else set(map(json.encode, before.enum))
+    if after.enum is not None and (known is None or not known <= set(map(json.encode, after.enum))):
+        yield Problem(path, "takes fewer values than before", "keep the values that documents may have")
+    if after.items is not None:
+        yield from _breaks_value(before.items or Field(), after.items, join_path(path, "items"))
+    yield from _breaks_fields(before.properties, after.properties, join_path(path, "properties"))

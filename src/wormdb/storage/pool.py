@@ -86,7 +86,10 @@ class ThreadPool:
             return self._executor
 
     def _submit(self, executor: ThreadPoolExecutor, run: Callable[[T], R], item: T) -> Future[R]:
-        future = executor.submit(run, item)
+        try:
+            future = executor.submit(run, item)
+        except RuntimeError as error:  # of an executor that was shut down, or whose interpreter ends
+            raise ClosedError("thread pool", reason=f"{error}") from None
         self._running.add(future)
         future.add_done_callback(self._running.discard)
         return future

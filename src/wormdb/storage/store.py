@@ -354,9 +354,14 @@ def coalesce(spans: Sequence[ByteRange], gap: int = RANGE_GAP_BYTES_MAX) -> list
 
 # --- Whether a store may still be used: not after close, and not in a forked child.
 
-_CLOUDS = ("s3://", "gs://", "az://")
 _REMEDY = "open it again in the child, or start processes with the spawn method"
-_CLOUD_REMEDY = "start processes with the spawn method, or use no cloud store before the fork"
+_CLOUD_REMEDY = (
+    "connect in the child (gunicorn: post_fork), start processes with spawn, or use no cloud store before the fork"
+)
+_REMEDIES = {
+    "memory:": "use a folder or a bucket: a memory is one process's own, and start processes with the spawn method",
+    **dict.fromkeys(("s3://", "gs://", "az://"), _CLOUD_REMEDY),
+}
 
 _runtime_process: int | None = None
 """The process in which a cloud client was first used."""
@@ -383,8 +388,13 @@ class Lifetime:
             raise ClosedError(
                 f"store {self._name}",
                 reason="it was opened before a fork, and its threads and connections did not follow",
-                fix=_CLOUD_REMEDY if self._name.startswith(_CLOUDS) else _REMEDY,
+                fix=next((fix for begin, fix in _REMEDIES.items() if self._name.startswith(begin)), _REMEDY),
             )
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether it was open in the process of which this one is a forked child."""
+        return not self._closed and os.getpid() != self._process
 
     @property
     def is_open(self) -> bool:
@@ -402,21 +412,25 @@ class CloudLifetime(Lifetime):
     """Of a store whose client library keeps threads for the whole process.
 
     They are started by the first request and do not follow into a forked child, where a new client would use them
-    all the same: it hangs, and the events that it asks the kernel for reach the parent and can crash it.
+    all the same: it hangs, and the events that it asks the kernel for reach the parent and can crash it. Requests
+    that are signed here do without the library.
     """
 
-    def check(self) -> None:
-        """As above; ClosedError also if a cloud store was used before the fork that made this process."""
+    @property
+    def has_library(self) -> bool:
+        """Whether the client library can be used in this process."""
+        return _runtime_process is None or _runtime_process == self._process
+
+    def check_library(self) -> None:
+        """Before each use of the library: raise ClosedError if it was used before the fork that made this process."""
         global _runtime_process  # noqa: PLW0603 - the library's threads are the process's too
-        super().check()
-        if _runtime_process is None:
-            _runtime_process = self._process
-        elif _runtime_process != self._process:
+        if not self.has_library:
             raise ClosedError(
                 f"store {self._name}",
                 reason="a cloud store was used before the fork, and the client library's threads did not follow",
                 fix=_CLOUD_REMEDY,
             )
+        _runtime_process = self._process
 
 
 class WrappedStore(Store):

@@ -13,6 +13,9 @@ After `at` nothing is tried again; what is on its way then is cut off GRACE_SECO
 from __future__ import annotations
 
 import _thread
+import math
+import os
+import threading
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Clock
 
 __all__ = [
+    "CancelScope",
     "Deadline",
     "TimedLock",
     "attempt_lock",
@@ -33,6 +37,7 @@ __all__ = [
     "beside",
     "current",
     "end",
+    "module_lock",
     "pause",
     "stepwise",
     "within",
@@ -288,3 +293,50 @@ class TimedLock(_RLock):  # type: ignore[misc]  # of a type that the stubs do no
         except BaseException:
             self.release_to(depth)
             raise
+
+
+# --- Locks of a module, which are held for a moment and never while something is asked.
+
+
+def module_lock() -> threading.Lock:
+    """A lock that is free in a forked child, whichever thread of the parent held it. No requests."""
+    lock = threading.Lock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lock._at_fork_reinit)  # type: ignore[attr-defined] # noqa: SLF001 - as the standard library does it
+    return lock
+
+
+# --- A call that can be ended from outside, whatever it does.
+
+
+class CancelScope(Deadline):
+    """Around a call, without an end of its own: `cancel` ends the call, and all that it does, as if its time was over.
+
+    A write that is on its way then lands or does not, as after any deadline; nothing else is begun.
+    """
+
+    __slots__ = ("_is_cancelled",)
+
+    def __init__(self, clock: Clock) -> None:
+        """Not cancelled."""
+        super().__init__(clock, math.inf, "cancelled", "work")
+        self._is_cancelled = False
+
+    @property
+    def is_firm(self) -> bool:
+        """Whether it also ends calls inside of it."""
+        return self._is_cancelled or (self._outer is not None and self._outer.is_firm)
+
+    def answered(self) -> None:
+        """That the store answers moves nothing: there is no end, or it is past."""
+
+    def step(self) -> None:
+        """As `answered`."""
+
+    def become_work(self) -> None:
+        """As `answered`."""
+
+    def cancel(self) -> None:
+        """End the call. From any thread."""
+        self._is_cancelled = True
+        self.at = -math.inf

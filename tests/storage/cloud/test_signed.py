@@ -9,11 +9,10 @@ import json
 import sys
 import warnings
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-import obstore
 import pytest
 
 from tests.http_script import DATE_MS, Asked, Drop, Reply, ScriptedServer, Stall, scripted_server
@@ -30,6 +29,7 @@ from wormdb.errors import (
 )
 from wormdb.settings import REQUEST_SECONDS
 from wormdb.storage.cloud import wire
+from wormdb.storage.cloud.credentials import UrlSigner
 from wormdb.storage.cloud.signed import store_time
 from wormdb.storage.cloud.store import CloudStore
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch, Precondition
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from obstore.store import S3Store
-
+    from wormdb.storage.cloud.encryption import AccessKey
     from wormdb.storage.store import Store
     from wormdb.system.clock import Clock
 
@@ -395,13 +394,13 @@ def test_a_get_that_is_asked_again_is_signed_once_a_minute(
     script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signatures: list[tuple[str, str]] = []
-    sign = obstore.sign
+    sign = UrlSigner.target
 
-    def counted(client: S3Store, method: Any, key: str, expires_in: timedelta) -> str:
+    def counted(self: UrlSigner, keys: AccessKey, method: str, key: str, **more: Any) -> str:
         signatures.append((method, key))
-        return sign(client, method, key, expires_in)
+        return sign(self, keys, method, key, **more)
 
-    monkeypatch.setattr(obstore, "sign", counted)
+    monkeypatch.setattr(UrlSigner, "target", counted)
     script.answer(Reply(404, xml("NoSuchKey")))
     clock = ManualClock()
     with s3_at(script.endpoint, clock) as store, s3_at(script.endpoint, clock) as other:

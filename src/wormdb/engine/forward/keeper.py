@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.errors import SnapshotTooOldError, UnavailableError, WormError
+from wormdb.errors import ClosedError, SnapshotTooOldError, UnavailableError, WormError
 from wormdb.settings import (
     CLOSE_SECONDS,
     FILES_INTERVAL_MS,
@@ -435,6 +435,8 @@ class Background:
                 try:
                     with within(self._deadline):
                         work()
+                except ClosedError as error:
+                    log.debug("%s: %s", name, error)  # the database is closed, or the program ends: not a failure
                 except WormError as error:
                     log.warning("%s: %s", name, error)
         finally:

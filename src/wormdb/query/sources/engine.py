@@ -29,6 +29,7 @@ from wormdb.format.sample import decode_sample
 from wormdb.query.plan import ALL_IDS
 from wormdb.query.sources.source import Entries, Facts, IndexFacts
 from wormdb.settings import SAMPLE_ROWS
+from wormdb.system.deadline import module_lock
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ ATTACHED_ROWS_MAX: Final = 1_000
 _STORED_SHARE: Final = 0.4
 """Stored bytes of a value in a block, relative to its JSON, about."""
 
-_lock = threading.Lock()
+_lock = module_lock()
 _known: WeakKeyDictionary[Base, RootKnowledge] = WeakKeyDictionary()
 
 

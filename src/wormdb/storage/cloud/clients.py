@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wormdb.storage.url import StoreUrl
 
-__all__ = ["Client", "can_sign", "caught", "make_client", "profile_settings"]
+__all__ = ["Client", "can_sign", "caught", "make_client", "profile_files", "profile_settings"]
 
 T = TypeVar("T")
 
@@ -157,9 +157,7 @@ def profile_settings(environment: Mapping[str, str]) -> dict[str, str]:
     if any(environment.get(name) for name in _ENVIRONMENT):
         return {}
     profile = named or "default"
-    home = Path(environment.get("HOME") or "~").expanduser()
-    keys = Path(environment.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials")
-    config = Path(environment.get("AWS_CONFIG_FILE") or home / ".aws" / "config")
+    keys, config = profile_files(environment)
     section = _section(config, profile if profile == "default" else f"profile {profile}") | _section(keys, profile)
     settings = {ours: section[theirs] for theirs, ours in _FIELDS.items() if section.get(theirs)}
     if {"access_key_id", "secret_access_key"} <= settings.keys():
@@ -171,6 +169,13 @@ def profile_settings(environment: Mapping[str, str]) -> dict[str, str]:
             fix=f'eval "$(aws configure export-credentials --profile {named} --format env)"',
         )
     return {"region": settings["region"]} if "region" in settings else {}
+
+
+def profile_files(environment: Mapping[str, str]) -> tuple[Path, Path]:
+    """Where the keys and the settings of profiles stand. No requests."""
+    home = Path(environment.get("HOME") or "~").expanduser()
+    keys = Path(environment.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials")
+    return keys, Path(environment.get("AWS_CONFIG_FILE") or home / ".aws" / "config")
 
 
 def _section(path: Path, name: str) -> dict[str, str]:

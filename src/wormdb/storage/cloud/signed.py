@@ -1,10 +1,11 @@
-"""Requests for single objects as plain HTTP, signed by obstore with the store's own credentials.
+"""Requests for single objects as plain HTTP, signed with the store's own credentials: here, or by obstore.
 
 obstore hides the exact status, the headers and the store's time, which commits rest on, and takes what an answer says
 of its length; so these requests go over `wire`, one request each, never repeated and never redirected. A signed
 URL appears in no error, log or repr. That of a GET is used for a minute: the next slot of a log is asked for again and
-again, and signing took a good part of it. Where S3 wants headers of encryption, which have to be signed too, the
-request is signed in its headers instead (`sign_headers`).
+again, and signing took a good part of it. Keys of S3 that are known here sign here (`UrlSigner`), so that they are
+those of now, and obstore is not asked; obstore signs where it has the keys. Where S3 wants headers of encryption, which
+have to be signed too, the request is signed in its headers instead (`sign_headers`).
 """
 
 from __future__ import annotations
@@ -48,50 +49,65 @@ from wormdb.storage.store import (
     StoredObject,
     oversized,
 )
+from wormdb.system.clock import SystemClock
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime, Version
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from obstore.store import AzureStore, S3Store
 
+    from wormdb.storage.cloud.credentials import KeySource, UrlSigner
     from wormdb.storage.store import ByteRange
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Clock
 
 __all__ = ["SignedRequests", "store_time"]
 
+_SYSTEM = SystemClock()
+_Method = Literal["GET", "PUT", "HEAD", "DELETE"]
+
 REUSE_MS = 60_000
 """How long a signed URL is used. Credentials that end are renewed minutes before, so none ends in that time."""
+LOOK_MS = 1_000
+"""How often it is looked whether the keys of signed URLs are still those of now."""
 # As far as S3 lets a client's clock be wrong for other requests; so a machine that can read can also write.
 EXPIRES_IN = timedelta(minutes=15, milliseconds=REUSE_MS)
 SIGNED_MAX = 256
 """URLs that are kept. Those that are asked for again are few."""
 _REFUSALS = (400, 401, 403)
 """Statuses of what stores say of a signature that they do not take."""
+_KEY_CODES = ("ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "TokenRefreshRequired")
+"""What S3 says of a key that it does not take, or not any more."""
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 _SERVER_CHARS_MAX = 60
 
 
 class SignedRequests:
-    """PUT, GET and HEAD of single objects of one S3 bucket or Azure container."""
+    """PUT, GET, HEAD and DELETE of single objects of one S3 bucket or Azure container."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it signs with, by whom, and where to
         self,
-        client: S3Store | AzureStore,
+        client: Callable[[], S3Store | AzureStore],
         url: StoreUrl,
         *,
         clock: Clock,
-        keys: AccessKey | None = None,
+        keys: KeySource | None = None,
+        signer: UrlSigner | None = None,
         encryption: Encryption | None = None,
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
-        """`client` signs; it knows the credentials, the endpoint and the prefix.
+        """`client` gives what signs unless `signer` does; it knows the credentials, the endpoint and the prefix.
 
-        `keys` are those of S3 where they are known here too: needed for `encryption` and for `ask_bucket`.
+        `keys` are those of S3 where they are known here too: needed for `signer`, `encryption` and `ask_bucket`.
         """
-        assert encryption is None or keys is not None
+        assert keys is not None or (encryption is None and signer is None)
         self._client = client
         self._keys = keys
+        self._signer = signer
+        self._known: AccessKey | None = None
+        self._looked = 0
         self._encryption = encryption
         self._url = url
         self._clock = clock
@@ -184,12 +200,25 @@ class SignedRequests:
             raise read_error(self._url, key, Verdict.UNKNOWN, "an answer without size or time")
         return ObjectInfo(key, size, modified, self._version(key, ended))
 
+    def delete(self, key: str) -> None:
+        """Remove the object; not an error if it is not there. 1 DELETE.
+
+        Raises PermissionDeniedError, NotFoundError (the bucket), UnavailableError.
+        """
+        ended = self._exchange("DELETE", key, {}, None)
+        if isinstance(ended, NotSent):
+            raise self._unreached(key, ended)
+        if isinstance(ended, NoAnswer | TooLong):
+            raise self._unserved(key, ended)
+        verdict, code = self._judge("DELETE", ended)
+        if ended.status != 204 and verdict not in (Verdict.OK, Verdict.MISSING):
+            raise read_error(self._url, key, verdict, _detail(ended, verdict, code))
+
     def ask_bucket(self, setting: str) -> bytes | None:
         """What the bucket answers to `?setting`, or None if it has or shows no such setting. 1 GET.
 
         Raises UnavailableError.
         """
-        assert self._keys is not None
         origin, path = self._place(self._sign("GET", "x"))
         below = f"{self._url.prefix}/x" if self._url.prefix else "x"
         bucket = "/".join(path.split("/")[: -1 - below.count("/")]) or "/"
@@ -228,7 +257,7 @@ class SignedRequests:
 
     def _exchange(
         self,
-        method: Literal["GET", "PUT", "HEAD"],
+        method: _Method,
         key: str,
         headers: dict[str, str],
         body: bytes | None,
@@ -237,6 +266,21 @@ class SignedRequests:
         deadline = current()
         if deadline is not None and deadline.rest <= 0:
             raise deadline.passed(f"object {key}")
+        ended = self._once(method, key, headers, body, object_max)
+        # A key that the store does not know any more did nothing; with another one the request may be sent.
+        is_refused = isinstance(ended, Answer) and ended.status in _REFUSALS and _names_key(ended)
+        if is_refused and self._keys is not None and self._keys.renew():
+            return self._once(method, key, headers, body, object_max)
+        return ended
+
+    def _once(
+        self,
+        method: _Method,
+        key: str,
+        headers: dict[str, str],
+        body: bytes | None,
+        object_max: int,
+    ) -> Exchange:
         encryption = self._encryption
         more = {} if encryption is None else encryption.headers if method == "PUT" else encryption.read_headers
         if more:
@@ -250,6 +294,11 @@ class SignedRequests:
     def _read(self, key: str, headers: dict[str, str], object_max: int) -> Exchange:
         """What comes of a GET. If one that was signed before is refused, it is signed anew and asked again."""
         now_ms = self._clock.now_ms()
+        if not 0 <= now_ms - self._looked < LOOK_MS:
+            self._looked = now_ms
+            if (keys := self._current()) is not self._known:
+                self._known = keys
+                self._gets.clear()
         held = self._gets.get(key)
         if held is not None and 0 <= now_ms - held[0] < REUSE_MS:
             head = extended(held[2], headers) if headers else held[2]
@@ -266,22 +315,29 @@ class SignedRequests:
             self._gets[key] = now_ms, wire, head
         return ended
 
-    def _address(self, method: Literal["GET", "PUT", "HEAD"], key: str) -> tuple[Wire, str]:
+    def _address(self, method: _Method, key: str) -> tuple[Wire, str]:
         """Where a request goes, and its path and query, signed."""
         signed = self._sign(method, key)
         origin, _ = self._place(signed)
         return self._reach(origin), signed[len(origin) :]
 
-    def _sign(self, method: Literal["GET", "PUT", "HEAD"], key: str) -> str:
+    def _sign(self, method: _Method, key: str) -> str:
         """A signed URL; raises what it means that obstore has no credentials.
 
         Where no keys are known here, it may ask a service of the machine for some, which may be silent.
         """
+        keys = self._current()
+        if keys is not None and self._signer is not None:
+            seconds = int(EXPIRES_IN.total_seconds())
+            # By the machine's clock, as obstore does it: the store compares it with its own.
+            now_ms = _SYSTEM.now_ms()
+            return self._signer.origin + self._signer.target(keys, method, key, now_ms=now_ms, seconds=seconds)
+        client = self._client()
 
         def sign() -> str:
-            return obstore.sign(self._client, method, key, EXPIRES_IN)
+            return obstore.sign(client, method, key, EXPIRES_IN)
 
-        is_local = self._keys is not None or self._url.scheme != "s3"
+        is_local = keys is not None or self._url.scheme != "s3"
         longest = REQUEST_SECONDS_FACTOR * self._request_seconds
         try:
             signed = caught(sign if is_local else partial(give_up_in_time, sign, longest=longest, what=f"object {key}"))
@@ -293,6 +349,9 @@ class SignedRequests:
             raise fault_on_read(self._url, key, signed)
         return signed
 
+    def _current(self) -> AccessKey | None:
+        return None if self._keys is None else self._keys.current()
+
     def _send(
         self,
         method: str,
@@ -303,9 +362,10 @@ class SignedRequests:
         object_max: int = ANSWER_BYTES_MAX,
     ) -> Exchange:
         """Sign in the headers, and send."""
-        assert self._keys is not None
+        keys = self._current()
+        assert keys is not None
         host, now_ms = origin.partition("://")[2], self._clock.now_ms()
-        signed = sign_headers(self._keys, method, host, target, headers, body or b"", now_ms=now_ms)
+        signed = sign_headers(keys, method, host, target, headers, body or b"", now_ms=now_ms)
         wire = self._reach(origin)
         return wire.exchange(method, wire.head(method, target, signed, body), body, object_max=object_max)
 
@@ -354,6 +414,10 @@ class SignedRequests:
         if last[0] != text:
             last = self._date = (text, store_time(text))
         return last[1]
+
+
+def _names_key(answer: Answer) -> bool:
+    return error_code(answer.body) in _KEY_CODES
 
 
 def store_time(date: str) -> StoreTime | None:

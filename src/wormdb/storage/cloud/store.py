@@ -26,6 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
 
 import obstore
+from obstore.store import GCSStore
 
 from wormdb.errors import (
     LimitExceededError,
@@ -38,13 +39,15 @@ from wormdb.settings import (
     DELETE_MANY_KEYS,
     KEY_BYTES_MAX,
     LIST_PAGE_KEYS,
+    MIB,
     REQUEST_SECONDS,
     REQUEST_SECONDS_FACTOR,
     UPLOAD_PART_BYTES,
     UPLOAD_PARTS_AT_ONCE,
 )
 from wormdb.storage.cloud.clients import Client, can_sign, caught, make_client
-from wormdb.storage.cloud.encryption import encryption_of, keys_of
+from wormdb.storage.cloud.credentials import KeySource, UrlSigner
+from wormdb.storage.cloud.encryption import TRUE, encryption_of
 from wormdb.storage.cloud.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
 from wormdb.storage.cloud.signed import SignedRequests
 from wormdb.storage.cloud.unanswered import AbandonedCallError, give_up_in_time
@@ -87,8 +90,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from obstore import ObjectMeta, PutMode
+    from obstore.store import AzureStore, S3Store
 
     from wormdb.errors import WormError
+    from wormdb.storage.cloud.encryption import AccessKey
     from wormdb.storage.store import UploadSource
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Clock
@@ -102,6 +107,8 @@ _ORDERED_HOSTS = (".amazonaws.com", ".amazonaws.com.cn", ".r2.cloudflarestorage.
 
 
 _NEVER_THERE = ".worm.nothing"
+PUT_BYTES_ALONE = 256 * MIB
+"""Up to which an object is uploaded by one request where the client library cannot be used."""
 
 
 class CloudStore(Store):
@@ -127,16 +134,25 @@ class CloudStore(Store):
         self._prefix_bytes = len(url.prefix.encode()) + 1 if url.prefix else 0
         self._lifetime = CloudLifetime(self._name)
         encryption = encryption_of(url, os.environ)
-        keys = keys_of(settings, os.environ, url.region) if url.scheme == "s3" else None
+        is_signed = url.scheme == "s3" and os.environ.get("AWS_SKIP_SIGNATURE", "").lower() not in TRUE
+        source = KeySource(settings, os.environ, url.region, clock) if is_signed else None
+        self._keys = source if source is not None and source.has_keys else None
         self._request_seconds = request_seconds
-        more = {} if encryption is None else encryption.settings
-        self._client = make_client(url, {**settings, **more}, request_seconds)
+        self._settings = {**settings, **({} if encryption is None else encryption.settings)}
+        self._made = make_client(url, self._settings, request_seconds)
+        self._made_with: AccessKey | None = None
         self._signed: SignedRequests | None = None
-        if can_sign(self._client, os.environ) and (encryption is None or keys is not None):
+        if can_sign(self._made, os.environ) and (encryption is None or self._keys is not None):
             self._signed = SignedRequests(
-                self._client, url, clock=clock, keys=keys, encryption=encryption, request_seconds=request_seconds
+                self._signing_client,
+                url,
+                clock=clock,
+                keys=self._keys,
+                signer=self._signer(),
+                encryption=encryption,
+                request_seconds=request_seconds,
             )
-        self._shows_settings = self._signed is not None and keys is not None
+        self._shows_settings = self._signed is not None and self._keys is not None
         self._ordered = url.endpoint is None or url.endpoint.partition(":")[2].endswith(_ORDERED_HOSTS)
 
     def __repr__(self) -> str:
@@ -163,7 +179,8 @@ class CloudStore(Store):
         signed = self._signed
         if signed is not None:
             return signed.get_range(key, span)
-        result = self._attempt(lambda: _ranged(self._client, key, span))
+        client = self._client
+        result = self._attempt(lambda: _ranged(client, key, span))
         if isinstance(result, bytes):
             return result
         if isinstance(result, ObstoreFault) and verdict_of(self._url, "GET", result) is Verdict.BEYOND:
@@ -197,7 +214,8 @@ class CloudStore(Store):
         signed = self._signed
         if signed is not None:
             return signed.probe(key, self._bound(key))
-        result = self._attempt(lambda: obstore.get(self._client, key))
+        client = self._client
+        result = self._attempt(lambda: obstore.get(client, key))
         if isinstance(result, ObstoreFault):
             if verdict_of(self._url, "GET", result) is Verdict.MISSING:
                 return Probe(None, None)
@@ -219,7 +237,8 @@ class CloudStore(Store):
             if found is not None:
                 return found
         else:
-            meta = self._attempt(lambda: obstore.head(self._client, key))
+            client = self._client
+            meta = self._attempt(lambda: obstore.head(client, key))
             if not isinstance(meta, ObstoreFault):
                 self._version(key, meta)
                 return self._info(meta)
@@ -243,7 +262,8 @@ class CloudStore(Store):
             yield ListPage(())  # beyond every key of this folder
             return
         if delimiter is not None:
-            result = self._read(None, lambda: obstore.list_with_delimiter(self._client, prefix or None))
+            client = self._client
+            result = self._read(None, lambda: obstore.list_with_delimiter(client, prefix or None))
             if not result["objects"] and not result["common_prefixes"]:
                 self._confirm_empty(prefix)
             objects = [self._info(meta) for meta in result["objects"] if meta["path"].startswith(prefix)]
@@ -269,9 +289,10 @@ class CloudStore(Store):
         signed = self._signed
         if signed is not None:
             return signed.put(key, body, condition, content_type)
+        client = self._client
         result = self._attempt(
             lambda: obstore.put(
-                self._client,
+                client,
                 key,
                 body,
                 attributes={"Content-Type": content_type},
@@ -292,9 +313,13 @@ class CloudStore(Store):
         Raises as `put` with `Always` does.
         """
         self._begin(key)
+        if self._signed is not None and not self._lifetime.has_library and source.size <= PUT_BYTES_ALONE:
+            self._signed.put(key, b"".join(source.parts()), Always(), content_type)
+            return
+        client = self._client
         result = self._attempt(
             lambda: obstore.put(
-                self._client,
+                client,
                 key,
                 _in_motion(source),
                 attributes={"Content-Type": content_type},
@@ -309,7 +334,11 @@ class CloudStore(Store):
     def delete(self, key: str) -> None:
         """Remove the object; not an error if it is not there. 1 DELETE."""
         self._begin(key)
-        result = self._attempt(lambda: obstore.delete(self._client, key))
+        if self._signed is not None and not self._lifetime.has_library:
+            self._signed.delete(key)
+            return
+        client = self._client
+        result = self._attempt(lambda: obstore.delete(client, key))
         if isinstance(result, ObstoreFault) and verdict_of(self._url, "DELETE", result) is not Verdict.MISSING:
             raise fault_on_read(self._url, key, result)
 
@@ -321,6 +350,10 @@ class CloudStore(Store):
         self._lifetime.check()
         for key in keys:
             self._check(key)
+        if self._signed is not None and not self._lifetime.has_library:  # in a child of a process that used it
+            for key in keys:
+                self._signed.delete(key)
+            return
         for start in range(0, len(keys), DELETE_MANY_KEYS):
             part = [*dict.fromkeys(keys[start : start + DELETE_MANY_KEYS])]
             result = self._attempt(partial(obstore.delete, self._client, part))
@@ -345,6 +378,29 @@ class CloudStore(Store):
         """Close the connections of signed requests; obstore closes its own when it is collected."""
         if self._lifetime.close() and self._signed is not None:
             self._signed.close()
+
+    @property
+    def _client(self) -> Client:
+        """The client of obstore, with the key as it is now. Raises ClosedError if it cannot be used in this process."""
+        self._lifetime.check_library()
+        key = None if self._keys is None else self._keys.current()
+        if key is not None and key is not self._made_with:
+            given = {"access_key_id": key.access, "secret_access_key": key.secret, "session_token": key.token}
+            settings = {name: value for name, value in self._settings.items() if name not in given}
+            made = make_client(
+                self._url, settings | {name: value for name, value in given.items() if value}, self._request_seconds
+            )
+            self._made, self._made_with = made, key
+        return self._made
+
+    def _signer(self) -> UrlSigner | None:
+        is_known = self._keys is not None and UrlSigner.can_sign(self._url, os.environ)
+        return UrlSigner(self._url, self._keys.region) if is_known and self._keys is not None else None
+
+    def _signing_client(self) -> S3Store | AzureStore:
+        client = self._client
+        assert not isinstance(client, GCSStore)
+        return client
 
     def _begin(self, key: str) -> None:
         self._lifetime.check()
@@ -378,10 +434,11 @@ class CloudStore(Store):
         return result
 
     def _fetch(self, key: str, joined: Sequence[ByteRange]) -> tuple[bytes, ...]:
-        if len(joined) > 1:
+        if len(joined) > 1 and (self._signed is None or self._lifetime.has_library):
             starts, ends = [span.start for span in joined], [span.stop for span in joined]
             # Exactly one request a range: what is near enough was joined before.
-            result = self._attempt(lambda: obstore.get_ranges(self._client, key, starts=starts, ends=ends, coalesce=0))
+            client = self._client
+            result = self._attempt(lambda: obstore.get_ranges(client, key, starts=starts, ends=ends, coalesce=0))
             if not isinstance(result, ObstoreFault):
                 parts = zip(joined, map(bytes, result), strict=True)
                 return tuple(part if len(part) == span.length else self.get_range(key, span) for span, part in parts)

@@ -7,6 +7,7 @@ the end of a program does not wait for them.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from queue import SimpleQueue
@@ -66,6 +67,17 @@ class _InterruptibleCall(Generic[T]):
 
 _idle: deque[SimpleQueue[_InterruptibleCall[Any]]] = deque()
 _places = threading.BoundedSemaphore(UNANSWERED_MAX)
+
+
+def _forget_in_child() -> None:
+    # The threads that wait for work did not follow into a forked child; a call given to one would wait for ever.
+    global _places  # noqa: PLW0603 - its lock may be held by a thread that is gone
+    _idle.clear()
+    _places = threading.BoundedSemaphore(UNANSWERED_MAX)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def give_up_in_time(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from wormdb.api.database import Database, connect
+from wormdb.api.schema import SchemaPlan
 from wormdb.cli.input.place import PLACE, YES, is_confirmed, only_place
 from wormdb.cli.input.schema import schema_file
 from wormdb.cli.show.progress import show_work, tell_line
@@ -22,10 +25,11 @@ from wormdb.format import json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wormdb.api.schema import ModelPlan, SchemaPlan
+    from wormdb.api.schema import ModelPlan
 
 __all__ = ["command"]
 
+_CLASS: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -36,9 +40,10 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
         "worm schema apply ./shop --file schema.json",
         "worm schema apply ./shop --mapping v2.json --dry-run",
         "worm schema apply ./shop --migrate Customer=migrations:to_v2 --yes",
+        "worm schema apply app.models:Note --url ./shop",
     ),
 )
-@click.argument("place", required=False, metavar="[URL]")
+@click.argument("places", nargs=-1, metavar="[URL] [MODULE:CLASS]...")
 @PLACE
 @click.option(
     "--file",
@@ -64,15 +69,23 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--dry-run", is_flag=True, help="Only say what would change.")
 @YES
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def command(place: str | None, url: str | None, **options: Any) -> int:
-    """Make a schema the database's: one log entry for each model that changes.
+def command(places: tuple[str, ...], url: str | None, **options: Any) -> int:
+    """Make a schema, or classes of a program, the database's: one log entry for each model that changes.
+
+    MODULE is imported from the folder in which the command runs.
 
     Says first what changes, what is written again and about how long that takes. Then asks, unless --yes is given;
     exits with 1 if the answer is no. Documents are in the new version at once. Blocks are written again by worm
     forward, by nodes, and by writers; worm table inspect tells how many are left.
     """
     mappings, migrate = _mappings(options["mapping"]), _functions(options["migrate"])
-    where, file = only_place(place, url), options["file"]
+    named = [each for each in places if _CLASS.fullmatch(each)]
+    rest = [each for each in places if each not in named]
+    if len(rest) > 1:
+        raise click.UsageError(f"one URL, and classes as MODULE:CLASS; not {' '.join(rest[1:])}")
+    where, file = only_place(rest[0] if rest else None, url), options["file"]
+    if named:
+        return _apply_classes(where, [_load(each, each) for each in named], (mappings or {}, migrate or {}), options)
     with connect(where, schema=schema_file(file, fix="name the file: --file FILE")) as database:
         plan = database.plan_schema(mappings=mappings, migrate=migrate)
         _print(plan, as_json=options["as_json"])
@@ -84,7 +97,7 @@ def command(place: str | None, url: str | None, **options: Any) -> int:
         with show_work("looking at all documents" if mappings or migrate else "applying"):
             database.apply_schema(mappings=mappings, migrate=migrate)
         if options["rewrite"]:
-            _rewrite(database, plan.models)
+            _rewrite(database, [each.name for each in plan.models if each.version_to])
     if not options["as_json"]:
         click.echo("applied")
     return 0
@@ -105,26 +118,57 @@ def _mappings(file: Path | None) -> Mapping[str, Mapping[str, Any]] | None:
 
 def _functions(named: Sequence[str]) -> dict[str, Callable[[dict[str, Any]], Any]] | None:
     """The functions that were named, by model; raises InvalidRequestError."""
-    if not named:
-        return None
+    return {each.partition("=")[0]: _load(each.partition("=")[2], f"--migrate {each}") for each in named} or None
+
+
+def _load(target: str, what: str) -> Any:
+    """A function or class by MODULE:NAME; raises InvalidRequestError about `what`."""
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    found = {}
-    for each in named:
-        model, _, target = each.partition("=")
-        module, _, function = target.partition(":")
-        try:
-            found[model] = getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError, ValueError, TypeError) as error:
-            raise InvalidRequestError(
-                f"--migrate {each}", reason=str(error), fix="write MODEL=MODULE:FUNCTION, and run it where MODULE is"
-            ) from error
-    return found
+    module, _, name = target.partition(":")
+    try:
+        return attrgetter(name)(importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        fix = f"write {'MODEL=MODULE:FUNCTION' if '=' in what else 'MODULE:CLASS'}, and run it where MODULE is"
+        raise InvalidRequestError(what, reason=str(error), fix=fix) from error
 
 
-def _rewrite(database: Database, plans: Sequence[ModelPlan]) -> None:
-    """Forward until nothing is left to do."""
-    names = [plan.name for plan in plans if plan.version_to]
+def _apply_classes(
+    where: str, classes: Sequence[type[Any]], ways: tuple[Mapping[str, Any], Mapping[str, Any]], options: dict[str, Any]
+) -> int:
+    """Make classes of a program the database's definitions of their models."""
+    with connect(where) as database:
+        changes = {cls.__name__: database.class_change(cls) for cls in classes}
+        known = {} if database.schema is None else database.schema.models
+        for name in changes:
+            if name in known:
+                raise InvalidRequestError(
+                    f"class {name}",
+                    reason="the published schema has a model of this name, of which the class is a view",
+                    fix="change the schema, and apply that: worm schema apply --file FILE",
+                )
+        given = {name: (ways[0].get(name), ways[1].get(name)) for name in changes}
+        plans = {name: change.plan(*given[name]) for name, change in changes.items()}
+        found = SchemaPlan(tuple(plan for plan in plans.values() if plan is not None))
+        _print(found, as_json=options["as_json"])
+        if found.is_empty or options["dry_run"]:
+            return 0
+        question = f"Change {counted(len(found.models), 'model', 'models')} in {database.url}?"
+        if not is_confirmed(question, yes=options["yes"]):
+            return 1
+        with show_work("looking at all documents"):
+            for name, plan in plans.items():
+                if plan is not None:
+                    changes[name].apply(*given[name])
+        if options["rewrite"]:
+            _rewrite(database, [changes[each.name].evolution.ledger.collection for each in found.models])
+    if not options["as_json"]:
+        click.echo("applied")
+    return 0
+
+
+def _rewrite(database: Database, names: Sequence[str]) -> None:
+    """Forward models, or folders, until nothing is left to do."""
     while names:
         database.forward(names)
         left = sum(status.older_blocks for status in database.status(names))
