@@ -42,6 +42,7 @@ API: tuple[type[Any], ...] = (
     wormdb.Query,
     wormdb.Cursor,
     wormdb.Explanation,
+    wormdb.BulkWriteResult,
     wormdb.InsertOneResult,
     wormdb.InsertManyResult,
     wormdb.UpdateResult,

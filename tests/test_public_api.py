@@ -56,6 +56,7 @@ PUBLIC = [
     "ModelPlan",
     "NotFoundError",
     "OutcomeUnknownError",
+    "BulkWriteResult",
     "PLAIN_TEXT",
     "PermissionDeniedError",
     "Problem",

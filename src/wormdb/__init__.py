@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from wormdb.api.blobs import BlobReader, BlobTarget, StoredBlob
+    from wormdb.api.bulk_write import BulkWriteResult
     from wormdb.api.collection import Collection
     from wormdb.api.cursor import Cursor
     from wormdb.api.database import Database, connect
@@ -83,6 +84,7 @@ __all__ = [
     "BlobReader",
     "BlobReference",
     "BlobTarget",
+    "BulkWriteResult",
     "Change",
     "ClosedError",
     "Collection",
@@ -200,6 +202,7 @@ _LATER = {
     "MissingExtraError": "wormdb.errors",
     "ModelPlan": "wormdb.api.schema",
     "NotFoundError": "wormdb.errors",
+    "BulkWriteResult": "wormdb.api.bulk_write",
     "PLAIN_TEXT": "wormdb.schema.annotations",
     "OutcomeUnknownError": "wormdb.errors",
     "PermissionDeniedError": "wormdb.errors",

@@ -6,6 +6,7 @@ Other packages import these modules only; `tests/test_tidy.py` holds it. Applica
 PUBLIC = {
     "arrow": "columns of many documents as one table",
     "blobs": "large bodies beside documents",
+    "bulk_write": "several writes as pymongo describes them",
     "collection": "one collection, with all its calls",
     "columns": "one column, and the Arrow type of its values",
     "cursor": "rows of one state in batches",
@@ -19,6 +20,7 @@ PUBLIC = {
     "imports.records": "records of a caller's program into a collection, by one entry",
     "imports.intake": "records that become documents, and those that are rejected",
     "imports.rows": "records on their way, some at a time, and again",
+    "indexes": "indexes as users make, see and drop them",
     "names": "typos in questions about a declared model",
     "options": "filters and options of a query, checked",
     "query": "queries that are built step by step",
