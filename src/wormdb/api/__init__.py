@@ -30,5 +30,6 @@ PUBLIC = {
 PUBLIC_TO = {
     "cli": ("adopt",),
     "jobs": ("access", "imports.conflicts", "imports.load", "imports.run", "imports.stream"),
+    "server": ("create", "indexes"),
     "spark": ("access", "imports.conflicts", "imports.load", "imports.run", "write"),
 }

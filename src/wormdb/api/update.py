@@ -10,7 +10,7 @@ matches, that nothing would change, that something is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.api.guard import UpsertGuard
@@ -79,6 +79,13 @@ class UpdateResult:
     """The id of the document that an upsert inserted; None if it inserted none."""
     number: int
     """The log number of the batch; of the state that was looked at, if nothing was written."""
+    keys: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
+    """The ids of the modified documents as they are stored: JSON."""
+
+    @property
+    def modified_ids(self) -> list[Any]:
+        """The ids of the modified documents, in the order in which they were found."""
+        return [json.decode(key, name="document id") for key in self.keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,13 @@ class DeleteResult:
     """Documents that are gone, or in the trash."""
     number: int
     """The log number of the batch; of the state that was looked at, if nothing was written."""
+    keys: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
+    """The ids of the deleted documents as they are stored: JSON."""
+
+    @property
+    def deleted_ids(self) -> list[Any]:
+        """The ids of the deleted documents, in the order in which they were found."""
+        return [json.decode(key, name="document id") for key in self.keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +117,8 @@ class ChangeResult:
     after: StoredVersion | None = None
     """The first document as it is now; None if there is none."""
     upserted_id: Any = None
+    keys: tuple[bytes, ...] = ()
+    """The ids of what changed, as they are stored."""
 
 
 class Updater(Generic[T]):
@@ -199,7 +215,8 @@ class Updater(Generic[T]):
             return ChangeResult(matched, 0, view.number, before, first)
         committed = access.commit(operations, by)
         after = _held(committed.changes[0], committed.number)
-        return ChangeResult(matched, len(operations), committed.number, before, after)
+        keys = tuple([change.id for change in committed.changes])
+        return ChangeResult(matched, len(operations), committed.number, before, after, keys=keys)
 
     def _remove(self, view: View, rows: Rows, by: Author, look: Look) -> ChangeResult:
         access = self._access
@@ -212,7 +229,8 @@ class Updater(Generic[T]):
         if not operations:
             return ChangeResult(0, 0, view.number)
         committed = access.commit(operations, by)
-        return ChangeResult(len(operations), len(operations), committed.number, before)
+        keys = tuple([change.id for change in committed.changes])
+        return ChangeResult(len(operations), len(operations), committed.number, before, keys=keys)
 
     def _insert(self, values: Document, absent: UpsertGuard, by: Author) -> ChangeResult:
         """Insert what an upsert makes where nothing matched, if that is so when it is committed."""
@@ -241,7 +259,7 @@ class Updater(Generic[T]):
         access = self._access
         if targets.identity is MISSING:
             view = access.present()
-            request = QueryRequest(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
+            request = QueryRequest(targets.filter, sort=targets.sort, limit=targets.limit)
             source = EngineSource(view, access.ledger)
             return view, _rows(run(request, source, cache=access.plans, clock=access.clock))
         view, held = access.get(encode_key(targets.identity))

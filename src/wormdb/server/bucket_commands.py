@@ -1,0 +1,284 @@
+"""BUCKET.* commands about documents: INSERT, QUERY, UPDATE, DELETE, and the cursors that go on with them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from wormdb.bql.parse import parse_filter
+from wormdb.bql.sorting import parse_sort, sort_key
+from wormdb.errors import WormError
+from wormdb.format import json
+from wormdb.server.commands import Command
+from wormdb.server.documents import read_document, read_filter, show_ids, show_rows, written_filter
+from wormdb.server.faults import unknown_argument
+from wormdb.server.options import read_options
+from wormdb.server.replies import OK, Fault, Fields
+from wormdb.server.session import SessionCursor
+from wormdb.server.updates import ChangeBatches, read_update
+
+if TYPE_CHECKING:
+    from wormdb.api.cursor import Cursor
+    from wormdb.server.buckets import Bucket
+    from wormdb.server.options import QueryOptions
+    from wormdb.server.session import BatchSource, CursorKind, Session
+
+__all__ = ["BATCH_BYTES_MAX", "DOCUMENT_COMMANDS", "ask", "parsed_filter"]
+
+_QUERY_OPTIONS: Final = frozenset({"SORTBY", "RESULTSORT", "PROJECTION", "LIMIT", "COLLATION"})
+_KINDS: Final = ("QUERY", "UPDATE", "DELETE")
+_PART_ROWS_MAX: Final = 100
+BATCH_BYTES_MAX: Final = 32 << 20
+"""Rows of a batch; it is shorter than its limit if they are large. Only an empty one is the end."""
+_NAMES: Final = {"QUERY": "entries", "UPDATE": "object_ids", "DELETE": "object_ids"}
+
+
+def insert(session: Session, words: list[bytes]) -> Any:
+    """BUCKET.INSERT bucket DOCS document …"""
+    bucket = session.service.bucket(session, words[1])
+    if words[2].upper() != b"DOCS":
+        raise unknown_argument(words[2].decode("utf-8", "replace").upper())
+    if len(words) < 4:
+        raise Fault("No documents provided")
+    make = session.service.object_id
+    form = session.attributes.input_type
+    documents = [bucket.identified(read_document(word, form), make) for word in words[3:]]
+    bucket.check_there()
+    ids = bucket.of(session).insert_many(documents)
+    return show_ids(ids, session.attributes.object_id_format)
+
+
+# --- queries ---
+
+
+def parsed_filter(data: bytes) -> dict[str, Any]:
+    """A filter, read and checked. A Fault that begins as Kronotop's do."""
+    tree = read_filter(data)
+    try:
+        parse_filter(tree)
+    except WormError as error:
+        raise Fault(f"BQL parse error: {error}") from error
+    return tree
+
+
+def ask(session: Session, words: list[bytes]) -> tuple[Bucket, dict[str, Any], QueryOptions]:
+    """The bucket, the filter and the options of a query."""
+    bucket = session.service.bucket(session, words[1])
+    options = read_options(session, words[3:], _QUERY_OPTIONS)
+    return bucket, parsed_filter(words[2]), options
+
+
+class _QueryBatches:
+    """The batches of a query, as a reply has them: rows up to the limit, and up to a number of bytes."""
+
+    def __init__(self, cursor: Cursor[bytes], session: Session, options: QueryOptions) -> None:
+        self._cursor = cursor
+        self._session = session
+        self._limit = options.limit
+        self._result_sort = options.result_sort
+        self._rows: list[bytes] = []
+        """Read and not given out yet; an error on the way leaves them here."""
+        self._is_read = False
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_read and not self._rows
+
+    def next_batch(self) -> list[Any]:
+        size = 0
+        while len(self._rows) < self._limit and size < BATCH_BYTES_MAX and not self._is_read:
+            some = self._cursor.next_batch()
+            self._is_read = len(some) < self._cursor.batch_size
+            size += sum(map(len, some))
+            self._rows += some
+        rows, self._rows = self._rows[: self._limit], self._rows[self._limit :]
+        if self._result_sort is not None:
+            rows = _sorted(rows, self._result_sort)
+        return show_rows(rows, self._session.attributes.reply_type)
+
+    def close(self) -> None:
+        self._cursor.close()
+
+
+def _sorted(rows: list[bytes], order: str) -> list[bytes]:
+    key = sort_key(parse_sort([order]))
+
+    def of(row: bytes) -> bytes:
+        values = json.decode_document(row, name="row")
+        return key({"_id": values.pop("id", None), **values})
+
+    return sorted(rows, key=of)
+
+
+def query(session: Session, words: list[bytes]) -> Any:
+    """BUCKET.QUERY bucket filter …"""
+    bucket, tree, options = ask(session, words)
+    number = bucket.fresh(session)
+    reader = cast(
+        "Cursor[bytes]",
+        bucket.of(session).cursor(
+            tree,
+            sort=options.sort,
+            select=options.projection,
+            batch_size=min(options.limit, _PART_ROWS_MAX),
+            at_least=None if number < 0 else number,
+            raw=True,
+        ),
+    )
+    batches = _QueryBatches(reader, session, options)
+    return _first("QUERY", session, bucket, tree, batches)
+
+
+def _first(kind: CursorKind, session: Session, bucket: Bucket, tree: dict[str, Any], batches: BatchSource) -> Fields:
+    """The first batch of a cursor, and its id. One that came short is at its end, and holds nothing any more."""
+    rows = batches.next_batch()
+    is_over = not rows or batches.is_over
+    if is_over:
+        batches.close()
+    cursor = SessionCursor(kind, partial(written_filter, tree), bucket, None if is_over else batches)
+    return Fields({"cursor_id": session.keep(cursor), _NAMES[kind]: rows})
+
+
+def change(kind: CursorKind, session: Session, words: list[bytes]) -> Any:
+    """BUCKET.UPDATE bucket filter update …, BUCKET.DELETE bucket filter …"""
+    bucket = session.service.bucket(session, words[1])
+    is_update = kind == "UPDATE"
+    allowed = {"LIMIT", "COLLATION", "SORTBY"} if is_update else {"LIMIT", "COLLATION"}
+    options = read_options(session, words[4 if is_update else 3 :], allowed)
+    tree = parsed_filter(words[2])
+    update = read_update(words[3], tree) if is_update else None
+    bucket.check_there()
+    batches = ChangeBatches(bucket.of(session), tree, update, options, session, makes_ids=not bucket.has_model)
+    return _first(kind, session, bucket, tree, batches)
+
+
+# --- cursors ---
+
+
+def _kind(word: bytes) -> CursorKind:
+    name = word.upper().decode("utf-8", "replace")
+    if name not in _KINDS:
+        raise Fault(f"Unknown '{word.decode('utf-8', 'replace')}' action")
+    return cast("CursorKind", name)
+
+
+def _number(word: bytes) -> int:
+    if not word.isdigit() or len(word) > 18:
+        raise Fault("cursor id must be a positive integer")
+    return int(word)
+
+
+def advance(session: Session, words: list[bytes]) -> Any:
+    """BUCKET.ADVANCE kind id"""
+    kind, number = _kind(words[1]), _number(words[2])
+    cursor = session.cursor(kind, number)
+    rows = [] if cursor.source is None else cursor.source.next_batch()
+    if not rows:
+        cursor.close()
+    return Fields({"cursor_id": number, _NAMES[kind]: rows})
+
+
+def close(session: Session, words: list[bytes]) -> Any:
+    """BUCKET.CLOSE kind id"""
+    kind, number = _kind(words[1]), _number(words[2])
+    found = session.cursors.get(number)
+    if found is None or found.kind != kind:
+        raise Fault("no cursor found")
+    session.cursors.pop(number).close()
+    return OK
+
+
+def cursors(session: Session, words: list[bytes]) -> Any:
+    """BUCKET.CURSORS [kind]"""
+    kinds = _KINDS if len(words) == 1 else (_kind(words[1]),)
+    return {
+        kind: {number: each.filter() for number, each in session.cursors.items() if each.kind == kind} for kind in kinds
+    }
+
+
+_SORT = "[SORTBY field ASC|DESC]"
+_QUERY_SYNTAX = f"bucket filter {_SORT} [RESULTSORT field ASC|DESC] [PROJECTION spec] [LIMIT n]"
+_QUERY = Command(
+    "BUCKET.QUERY",
+    _QUERY_SYNTAX,
+    "Documents that a filter finds, a batch of them, with a cursor for the next.",
+    query,
+    least=2,
+    place="read",
+    bucket_at=1,
+    group="bucket",
+)
+
+DOCUMENT_COMMANDS: Final = (
+    Command(
+        "BUCKET.INSERT",
+        "bucket DOCS document [document …]",
+        "Insert documents, all or none; their ids.",
+        insert,
+        least=2,
+        place="thread",
+        is_write=True,
+        bucket_at=1,
+        group="bucket",
+    ),
+    _QUERY,
+    Command(
+        "QUERY",
+        _QUERY_SYNTAX,
+        "The same as BUCKET.QUERY.",
+        query,
+        least=2,
+        place="read",
+        bucket_at=1,
+        group="bucket",
+    ),
+    Command(
+        "BUCKET.UPDATE",
+        f"bucket filter update {_SORT} [LIMIT n]",
+        "Change documents that a filter finds, one batch by one commit; the ids of those that changed.",
+        partial(change, "UPDATE"),
+        least=3,
+        place="thread",
+        is_write=True,
+        bucket_at=1,
+        group="bucket",
+    ),
+    Command(
+        "BUCKET.DELETE",
+        "bucket filter [LIMIT n]",
+        "Delete documents that a filter finds, one batch by one commit; their ids.",
+        partial(change, "DELETE"),
+        least=2,
+        place="thread",
+        is_write=True,
+        bucket_at=1,
+        group="bucket",
+    ),
+    Command(
+        "BUCKET.ADVANCE",
+        "QUERY|UPDATE|DELETE cursor",
+        "The next batch of a cursor; an empty one is the end.",
+        advance,
+        least=2,
+        most=2,
+        place="thread",
+        group="bucket",
+    ),
+    Command(
+        "BUCKET.CLOSE",
+        "QUERY|UPDATE|DELETE cursor",
+        "Give up a cursor.",
+        close,
+        least=2,
+        most=2,
+        group="bucket",
+    ),
+    Command(
+        "BUCKET.CURSORS",
+        "[QUERY|UPDATE|DELETE]",
+        "The cursors of this session, with their filters.",
+        cursors,
+        most=1,
+        group="bucket",
+    ),
+)

@@ -1,0 +1,67 @@
+"""A bucket: a collection as the protocol calls it, with what a server remembers of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wormdb.format.kinds import ObjectId
+from wormdb.server.faults import no_bucket
+from wormdb.server.replies import Fault
+
+if TYPE_CHECKING:
+    from wormdb.api.collection import Collection
+    from wormdb.server.session import Session
+
+__all__ = ["Bucket"]
+
+
+class Bucket:
+    """One bucket. Thread-safe: what it remembers only grows."""
+
+    __slots__ = ("_is_there", "collection", "has_model", "name", "prefix")
+
+    def __init__(self, name: str, prefix: str, collection: Collection[Any], *, has_model: bool) -> None:
+        """There or not: no requests."""
+        self.name = name
+        self.prefix = prefix
+        self.collection = collection
+        self.has_model = has_model
+        """Whether documents go by a model, which says what ids they have."""
+        self._is_there = False
+
+    def of(self, session: Session) -> Collection[Any]:
+        """The collection as a session sees it: in its transaction, if it has one."""
+        return self.collection if session.transaction is None else session.transaction.collection(self)
+
+    def probe(self) -> int:
+        """The number of the newest state. 1 GET, shared."""
+        number = self.collection.refresh()
+        if number:
+            self._is_there = True
+        return number
+
+    def fresh(self, session: Session) -> int:
+        """The number of a state that is not older than the command at hand, for reads. A Fault if it is not there.
+
+        No requests if the loop has asked; else 1 GET.
+        """
+        number = session.fresh.get(self.prefix)
+        if number is None:
+            number = session.fresh[self.prefix] = self.probe()
+        if not number:
+            raise no_bucket(self.name)
+        return number
+
+    def check_there(self) -> None:
+        """A Fault if it is not there. 1 GET until it is."""
+        if not self._is_there and not self.probe():
+            raise no_bucket(self.name)
+
+    def identified(self, document: dict[str, Any], make: Any) -> dict[str, Any]:
+        """A document to be inserted with its id: a new ObjectId if it has none. A Fault for one it cannot have."""
+        if "_id" not in document and "id" not in document:
+            return document if self.has_model else {"_id": make(), **document}
+        identity = document.get("_id", document.get("id"))
+        if not self.has_model and not isinstance(identity, ObjectId):
+            raise Fault("_id field must be of type ObjectId")
+        return document

@@ -1,0 +1,145 @@
+"""What a connection has beside its socket: who it is, a namespace, attributes, cursors, at most one transaction."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from wormdb.server.accounts import EVERYTHING_ALLOWED
+from wormdb.server.replies import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.server.accounts import Account
+    from wormdb.server.buckets import Bucket
+    from wormdb.server.service import Service
+
+__all__ = ["CURSORS_MAX", "GLOBAL", "Attributes", "BatchSource", "CursorKind", "Session", "SessionCursor"]
+
+GLOBAL: Final = "global"
+"""The namespace in which sessions begin: the root of the database."""
+
+CURSORS_MAX: Final = 1_000
+"""Of one session. The oldest is given up for a new one: many clients never close what they have read to its end."""
+
+CursorKind = Literal["QUERY", "UPDATE", "DELETE"]
+
+
+@dataclass(slots=True)
+class Attributes:
+    """How a session wants its documents."""
+
+    reply_type: Literal["bson", "json"] = "bson"
+    input_type: Literal["bson", "json"] = "bson"
+    limit: int = 100
+    object_id_format: Literal["bytes", "hex"] = "bytes"
+
+
+class BatchSource(Protocol):
+    """What a cursor goes on with."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is known that nothing follows the last batch."""
+        ...
+
+    def next_batch(self) -> list[Any]:
+        """The next rows of the reply; none exactly at the end."""
+        ...
+
+    def close(self) -> None:
+        """Give up what it holds."""
+        ...
+
+
+@dataclass(slots=True)
+class SessionCursor:
+    """One cursor of a session."""
+
+    kind: CursorKind
+    filter: Callable[[], bytes]
+    """Gives it as JSON."""
+    bucket: Bucket
+    source: BatchSource | None
+    """None once its end was reached."""
+
+    def close(self) -> None:
+        """Give up what it holds."""
+        if self.source is not None:
+            self.source.close()
+            self.source = None
+
+
+@dataclass(slots=True)
+class Session:
+    """One connection, as commands see it. One command at a time works with it."""
+
+    service: Service
+    id: int
+    address: str
+    version: int = 2
+    """Of the protocol."""
+    account: Account = EVERYTHING_ALLOWED
+    is_known: bool = True
+    """Whether it may do anything; False until it has said who it is, where that is needed."""
+    name: str = ""
+    library: dict[str, str] = field(default_factory=dict)
+    namespace: str = GLOBAL
+    attributes: Attributes = field(default_factory=Attributes)
+    cursors: OrderedDict[int, SessionCursor] = field(default_factory=OrderedDict)
+    transaction: Any = None
+    fresh: dict[str, int] = field(default_factory=dict)
+    """By folder a log number that is not older than the commands at hand."""
+    made: int = 0
+    """Cursors that were made so far."""
+    is_ending: bool = False
+    """Whether the connection is closed after the reply at hand."""
+    began: float = 0.0
+    used: float = 0.0
+    command: str = ""
+    """The name of the last command."""
+    bounds_changed: Callable[[], None] | None = None
+
+    def admit(self, account: Account) -> None:
+        """Go on as an account; what another one had open is given up."""
+        if self.account != account:
+            self.close_all()
+        self.account, self.is_known = account, True
+        if self.bounds_changed is not None:
+            self.bounds_changed()
+
+    def keep(self, cursor: SessionCursor) -> int:
+        """Give a cursor its id; the oldest one goes if there are too many."""
+        self.made += 1
+        self.cursors[self.made] = cursor
+        if len(self.cursors) > CURSORS_MAX:
+            _, oldest = self.cursors.popitem(last=False)
+            oldest.close()
+        return self.made
+
+    def cursor(self, kind: CursorKind, number: int) -> SessionCursor:
+        """A cursor by its id; a Fault if there is none of this kind."""
+        found = self.cursors.get(number)
+        if found is None or found.kind != kind:
+            raise Fault(f"No previous query context found for '{kind.lower()}' operation with the given cursor id")
+        return found
+
+    def close_all(self) -> None:
+        """Give up cursors and the transaction."""
+        for cursor in self.cursors.values():
+            cursor.close()
+        self.cursors.clear()
+        transaction, self.transaction = self.transaction, None
+        if transaction is not None:
+            transaction.rollback()
+
+    def reset(self) -> None:
+        """Be as new, but for the version of the protocol."""
+        self.close_all()
+        self.made = 0
+        self.attributes = Attributes()
+        self.namespace = GLOBAL
+        self.fresh.clear()
+        self.service.begin(self)
