@@ -88,8 +88,9 @@ class ModifyMethods(Generic[T]):
     ) -> UpdateResult:
         """Change all documents that match one state, in one batch. Otherwise as `update_one`.
 
-        With `limit` only the first so many in the order of `sort`, or of ids. 1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. The changed
-        documents are in memory, as they were and as they will be; those that stay as they are, are not.
+        With `limit` only the first ones in the order of `sort`, or of ids. 1 PUT after what finding them costs; a batch
+        over STAGE_BYTES takes 2, and 2 for each block. The changed documents are in memory, as they were and as they
+        will be; those that stay as they are, are not.
         """
         targets = self._targets(filter, sort, limit=limit)
         edit = _operators(update, targets, array_filters)
@@ -146,8 +147,8 @@ class ModifyMethods(Generic[T]):
     ) -> DeleteResult:
         """Delete all documents that match one state, in one batch; {} matches every document.
 
-        With `limit` only the first so many in the order of `sort`, or of ids. 1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. All of them are in
-        memory. Otherwise as `delete_one`.
+        With `limit` only the first ones in the order of `sort`, or of ids. 1 PUT after what finding them costs; a batch
+        over STAGE_BYTES takes 2, and 2 for each block. All of them are in memory. Otherwise as `delete_one`.
         """
         return self._deleted(self._targets(filter, sort, limit=limit), self._access.by(actor, metadata))
 

@@ -35,7 +35,7 @@ class Targets:
     filter: Filter
     sort: SortSpec = BY_ID
     limit: int | None = 1
-    """The first so many of them in the order; None for all."""
+    """How many of them at most, the first ones in the order; None for all."""
 
     @classmethod
     def of(cls, written: Mapping[str, Any] | str, sort: WrittenSort = None, *, limit: int | None = 1) -> Targets:

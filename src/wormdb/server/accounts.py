@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -19,6 +18,7 @@ from wormdb.system.waiting import check_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 __all__ = ["EVERYTHING_ALLOWED", "Account", "Accounts", "hash_password"]
 

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from wormdb.api.create import create_collection
 from wormdb.errors import AlreadyExistsError
-from wormdb.server.commands import Command
+from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.faults import unknown_argument, unsupported_argument
 from wormdb.server.index_commands import read_schemas
 from wormdb.server.namespaces import (
@@ -32,8 +32,8 @@ _NOT_SERVED: Final = "is not served by this version: a collection cannot be remo
 
 
 def create(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.CREATE bucket …"""
-    bucket = session.service.bucket(session, words[1])
+    """BUCKET.CREATE bucket …."""
+    bucket = session.bucket(words[1])
     indexes, is_lenient = _creation(words[2:])
     try:
         create_collection(bucket.collection, indexes)
@@ -83,20 +83,20 @@ def _shards(words: list[bytes], at: int) -> int:
 
 
 def list_(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """BUCKET.LIST"""
+    """BUCKET.LIST."""
     return list_buckets(session.service.database.store, session.namespace)
 
 
 def locate(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.LOCATE bucket"""
-    bucket = session.service.bucket(session, words[1])
+    """BUCKET.LOCATE bucket."""
+    bucket = session.bucket(words[1])
     bucket.check_there()
     return [crc32(bucket.prefix.encode()) % SHARDS, session.service.address, []]
 
 
 def refuse_removal(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.REMOVE, BUCKET.PURGE"""
-    session.service.bucket(session, words[1]).check_there()
+    """BUCKET.REMOVE, BUCKET.PURGE."""
+    session.bucket(words[1]).check_there()
     raise Fault(f"{words[0].upper().decode()} {_NOT_SERVED}")
 
 
@@ -110,7 +110,7 @@ def _may(session: Session, namespace: str, *, write: bool = False) -> str:
 
 
 def namespace_create(session: Session, words: list[bytes]) -> Any:
-    """NAMESPACE CREATE path"""
+    """NAMESPACE CREATE path."""
     namespace = _may(session, check_namespace(words[2]), write=True)
     if namespace == GLOBAL:
         raise Fault(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
@@ -119,7 +119,7 @@ def namespace_create(session: Session, words: list[bytes]) -> Any:
 
 
 def namespace_use(session: Session, words: list[bytes]) -> Any:
-    """NAMESPACE USE path"""
+    """NAMESPACE USE path."""
     namespace = _may(session, check_namespace(words[2]))
     _check_there(session, namespace)
     session.namespace = namespace
@@ -132,18 +132,18 @@ def _check_there(session: Session, namespace: str) -> None:
 
 
 def namespace_current(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """NAMESPACE CURRENT"""
+    """NAMESPACE CURRENT."""
     return session.namespace
 
 
 def namespace_exists(session: Session, words: list[bytes]) -> Any:
-    """NAMESPACE EXISTS path"""
+    """NAMESPACE EXISTS path."""
     namespace = _may(session, check_namespace(words[2]))
     return int(has_namespace(session.service.database.store, namespace))
 
 
 def namespace_list(session: Session, words: list[bytes]) -> Any:
-    """NAMESPACE LIST [path]"""
+    """NAMESPACE LIST [path]."""
     above = check_namespace(words[2]) if len(words) > 2 else None
     if above is not None:
         _check_there(session, _may(session, above))
@@ -153,7 +153,7 @@ def namespace_list(session: Session, words: list[bytes]) -> Any:
 
 
 def namespace_refused(session: Session, words: list[bytes]) -> Any:
-    """NAMESPACE REMOVE, PURGE, MOVE"""
+    """NAMESPACE REMOVE, PURGE, MOVE."""
     namespace = _may(session, check_namespace(words[2]), write=True)
     if namespace == GLOBAL:
         raise Fault(f"Cannot remove the default namespace: '{GLOBAL}'")
@@ -165,7 +165,7 @@ def namespace_refused(session: Session, words: list[bytes]) -> Any:
 
 
 def attribute_list(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """SESSION.ATTRIBUTE LIST"""
+    """SESSION.ATTRIBUTE LIST."""
     mine = session.attributes
     return {
         "reply_type": mine.reply_type,
@@ -176,7 +176,7 @@ def attribute_list(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001
 
 
 def attribute_set(session: Session, words: list[bytes]) -> Any:
-    """SESSION.ATTRIBUTE SET name value"""
+    """SESSION.ATTRIBUTE SET name value."""
     name, value = (word.decode("utf-8", "replace") for word in words[2:4])
     mine, lower = session.attributes, value.lower()
     match name.lower():
@@ -202,7 +202,7 @@ def attribute_set(session: Session, words: list[bytes]) -> Any:
 
 
 def attribute(session: Session, words: list[bytes]) -> Any:
-    """SESSION.ATTRIBUTE LIST | SET name value"""
+    """SESSION.ATTRIBUTE LIST | SET name value."""
     match words[1].upper(), len(words):
         case b"LIST", 2:
             return attribute_list(session, words)
@@ -215,17 +215,14 @@ def attribute(session: Session, words: list[bytes]) -> Any:
 
 
 def session_close(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """SESSION.CLOSE"""
+    """SESSION.CLOSE."""
     session.reset()
     return OK
 
 
-def _container(session: Session, words: list[bytes]) -> Any:
-    raise AssertionError("a subcommand is always meant")
-
-
-def _sub(name: str, syntax: str, summary: str, run: Any, *, least: int, most: int, is_write: bool = False) -> Command:
+def _sub(name: str, syntax: str, summary: str, run: Any, *, least: int, most: int) -> Command:
     place: Any = "loop" if name == "CURRENT" else "thread"
+    is_write = name in ("CREATE", "REMOVE", "PURGE", "MOVE")
     return Command(
         name, syntax, summary, run, least=least, most=most, place=place, is_write=is_write, group="namespace"
     )
@@ -283,11 +280,11 @@ ADMIN_COMMANDS: Final = (
         "NAMESPACE",
         "CREATE|USE|CURRENT|EXISTS|LIST …",
         "Make, choose and list namespaces: folders of buckets.",
-        _container,
+        refuse_bare,
         least=1,
         group="namespace",
         subcommands=(
-            _sub("CREATE", "path", "Make a namespace.", namespace_create, least=1, most=1, is_write=True),
+            _sub("CREATE", "path", "Make a namespace.", namespace_create, least=1, most=1),
             _sub("USE", "path", "Work in a namespace from now on.", namespace_use, least=1, most=1),
             _sub("CURRENT", "", "The namespace of this session.", namespace_current, least=0, most=0),
             _sub("EXISTS", "path", "Whether there is a namespace: 1 or 0.", namespace_exists, least=1, most=1),

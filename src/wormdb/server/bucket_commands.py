@@ -34,8 +34,8 @@ _NAMES: Final = {"QUERY": "entries", "UPDATE": "object_ids", "DELETE": "object_i
 
 
 def insert(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.INSERT bucket DOCS document …"""
-    bucket = session.service.bucket(session, words[1])
+    """BUCKET.INSERT bucket DOCS document …."""
+    bucket = session.bucket(words[1])
     if words[2].upper() != b"DOCS":
         raise unknown_argument(words[2].decode("utf-8", "replace").upper())
     if len(words) < 4:
@@ -44,7 +44,7 @@ def insert(session: Session, words: list[bytes]) -> Any:
     form = session.attributes.input_type
     documents = [bucket.identified(read_document(word, form), make) for word in words[3:]]
     bucket.check_there()
-    ids = bucket.of(session).insert_many(documents)
+    ids = session.collection(bucket).insert_many(documents)
     return show_ids(ids, session.attributes.object_id_format)
 
 
@@ -63,7 +63,7 @@ def parsed_filter(data: bytes) -> dict[str, Any]:
 
 def ask(session: Session, words: list[bytes]) -> tuple[Bucket, dict[str, Any], QueryOptions]:
     """The bucket, the filter and the options of a query."""
-    bucket = session.service.bucket(session, words[1])
+    bucket = session.bucket(words[1])
     options = read_options(session, words[3:], _QUERY_OPTIONS)
     return bucket, parsed_filter(words[2]), options
 
@@ -111,19 +111,16 @@ def _sorted(rows: list[bytes], order: str) -> list[bytes]:
 
 
 def query(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.QUERY bucket filter …"""
+    """BUCKET.QUERY bucket filter …."""
     bucket, tree, options = ask(session, words)
-    number = bucket.fresh(session)
-    reader = cast(
-        "Cursor[bytes]",
-        bucket.of(session).cursor(
-            tree,
-            sort=options.sort,
-            select=options.projection,
-            batch_size=min(options.limit, _PART_ROWS_MAX),
-            at_least=None if number < 0 else number,
-            raw=True,
-        ),
+    number = session.fresh_number(bucket)
+    reader = session.collection(bucket).cursor(
+        tree,
+        sort=options.sort,
+        select=options.projection,
+        batch_size=min(options.limit, _PART_ROWS_MAX),
+        at_least=None if number < 0 else number,
+        raw=True,
     )
     batches = _QueryBatches(reader, session, options)
     return _first("QUERY", session, bucket, tree, batches)
@@ -140,15 +137,15 @@ def _first(kind: CursorKind, session: Session, bucket: Bucket, tree: dict[str, A
 
 
 def change(kind: CursorKind, session: Session, words: list[bytes]) -> Any:
-    """BUCKET.UPDATE bucket filter update …, BUCKET.DELETE bucket filter …"""
-    bucket = session.service.bucket(session, words[1])
+    """BUCKET.UPDATE bucket filter update …, BUCKET.DELETE bucket filter …."""
+    bucket = session.bucket(words[1])
     is_update = kind == "UPDATE"
     allowed = {"LIMIT", "COLLATION", "SORTBY"} if is_update else {"LIMIT", "COLLATION"}
     options = read_options(session, words[4 if is_update else 3 :], allowed)
     tree = parsed_filter(words[2])
     update = read_update(words[3], tree) if is_update else None
     bucket.check_there()
-    batches = ChangeBatches(bucket.of(session), tree, update, options, session, makes_ids=not bucket.has_model)
+    batches = ChangeBatches(session.collection(bucket), tree, update, options, session, makes_ids=not bucket.has_model)
     return _first(kind, session, bucket, tree, batches)
 
 
@@ -169,7 +166,7 @@ def _number(word: bytes) -> int:
 
 
 def advance(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.ADVANCE kind id"""
+    """BUCKET.ADVANCE kind id."""
     kind, number = _kind(words[1]), _number(words[2])
     cursor = session.cursor(kind, number)
     rows = [] if cursor.source is None else cursor.source.next_batch()
@@ -179,7 +176,7 @@ def advance(session: Session, words: list[bytes]) -> Any:
 
 
 def close(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.CLOSE kind id"""
+    """BUCKET.CLOSE kind id."""
     kind, number = _kind(words[1]), _number(words[2])
     found = session.cursors.get(number)
     if found is None or found.kind != kind:
@@ -189,7 +186,7 @@ def close(session: Session, words: list[bytes]) -> Any:
 
 
 def cursors(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.CURSORS [kind]"""
+    """BUCKET.CURSORS [kind]."""
     kinds = _KINDS if len(words) == 1 else (_kind(words[1]),)
     return {
         kind: {number: each.filter() for number, each in session.cursors.items() if each.kind == kind} for kind in kinds

@@ -10,7 +10,6 @@ from wormdb.server.replies import Fault
 
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection
-    from wormdb.server.session import Session
 
 __all__ = ["Bucket"]
 
@@ -29,27 +28,11 @@ class Bucket:
         """Whether documents go by a model, which says what ids they have."""
         self._is_there = False
 
-    def of(self, session: Session) -> Collection[Any]:
-        """The collection as a session sees it: in its transaction, if it has one."""
-        return self.collection if session.transaction is None else session.transaction.collection(self)
-
     def probe(self) -> int:
         """The number of the newest state. 1 GET, shared."""
         number = self.collection.refresh()
         if number:
             self._is_there = True
-        return number
-
-    def fresh(self, session: Session) -> int:
-        """The number of a state that is not older than the command at hand, for reads. A Fault if it is not there.
-
-        No requests if the loop has asked; else 1 GET.
-        """
-        number = session.fresh.get(self.prefix)
-        if number is None:
-            number = session.fresh[self.prefix] = self.probe()
-        if not number:
-            raise no_bucket(self.name)
         return number
 
     def check_there(self) -> None:

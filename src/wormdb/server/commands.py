@@ -11,12 +11,10 @@ from wormdb.server.replies import Fault
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.server.session import Session
+    Handler = Callable[[Any, list[bytes]], Any]
+    """Carries out a command of a session, given its words; a Fault or a WormError is its reply."""
 
-    Handler = Callable[[Session, list[bytes]], Any]
-    """Carries out a command, given its words; a Fault or a WormError is its reply."""
-
-__all__ = ["Command", "Place", "find_command"]
+__all__ = ["Command", "Place", "find_command", "refuse_bare"]
 
 Place = Literal["loop", "try", "read", "thread"]
 """Where it runs: in the loop; in the loop if it need not wait; the same for a read of one bucket, which must be fresh;
@@ -80,3 +78,8 @@ def find_command(table: Mapping[bytes, Command], words: list[bytes]) -> Command:
             each.check_count(words, 1)
             return each
     raise Fault(f"unknown subcommand: '{words[1][:128].decode('utf-8', 'replace')}'")
+
+
+def refuse_bare(session: Any, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
+    """For a command that only its subcommands carry out."""
+    raise wrong_count(words[0].decode("utf-8", "replace"))

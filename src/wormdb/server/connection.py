@@ -25,7 +25,7 @@ from wormdb.system.waiting import WouldWaitError, refuse_waiting
 if TYPE_CHECKING:
     from wormdb.server.buckets import Bucket
     from wormdb.server.commands import Command
-    from wormdb.server.host import ServerParts
+    from wormdb.server.parts import ServerParts
 
 __all__ = ["Connection"]
 
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._probed: dict[str, int] = {}
         """By folder how many bytes had arrived when its freshness was asked for."""
-        self.session = Session(self._service, 0, "")
+        self.session = Session(parts.service, 0, "")
 
     # --- what asyncio tells ---
 
@@ -85,8 +85,7 @@ class Connection(asyncio.Protocol):
         session.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "local"
         session.began = session.used = self._service.clock.monotonic()
         session.bounds_changed = self._set_bounds
-        self._service.begin(session)
-        self._set_bounds()
+        session.begin()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """The client is gone: what it had is given up, by a thread if a transaction has to be."""
@@ -214,9 +213,9 @@ class Connection(asyncio.Protocol):
             if command.place == "loop":
                 self._reply(command.run(session, words))
                 return
-            bucket = None if command.bucket_at is None else service.bucket(session, words[command.bucket_at])
-        except Fault as fault:
-            self._reply(fault)
+            bucket = None if command.bucket_at is None else session.bucket(words[command.bucket_at])
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+            self._reply(self._fault(error))
             return
         if command.place == "try":
             self._try(command, words, "")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import fnmatch
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.server.commands import Command
-from wormdb.server.faults import wrong_count
+from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.replies import OK, Fault, Status
 from wormdb.system.installed import __version__
 
@@ -27,7 +26,7 @@ def _text(word: bytes) -> str:
 
 
 def hello(session: Session, words: list[bytes]) -> Any:
-    """HELLO [version [AUTH user password] [SETNAME name]]"""
+    """HELLO [version [AUTH user password] [SETNAME name]]."""
     version = session.version
     if len(words) > 1:
         if words[1] not in (b"2", b"3"):
@@ -83,24 +82,24 @@ def _log_in(session: Session, user: bytes, password: bytes) -> None:
 
 
 def auth(session: Session, words: list[bytes]) -> Any:
-    """AUTH [user] password"""
+    """AUTH [user] password."""
     user, password = (b"default", words[1]) if len(words) == 2 else (words[1], words[2])
     _log_in(session, user, password)
     return OK
 
 
 def ping(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
-    """PING [text]"""
+    """PING [text]."""
     return Status("PONG") if len(words) == 1 else words[1]
 
 
 def echo(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
-    """ECHO text"""
+    """ECHO text."""
     return words[1]
 
 
 def select(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
-    """SELECT 0"""
+    """SELECT 0."""
     if not words[1].isdigit():
         raise Fault("invalid DB index")
     if int(words[1][:18]):
@@ -109,13 +108,13 @@ def select(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a han
 
 
 def leave(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """QUIT"""
+    """QUIT."""
     session.is_ending = True
     return OK
 
 
 def reset(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """RESET"""
+    """RESET."""
     session.reset()
     session.version, session.name = 2, ""
     return Status("RESET")
@@ -131,23 +130,23 @@ def _client_name(word: bytes) -> str:
 
 
 def client_id(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """CLIENT ID"""
+    """CLIENT ID."""
     return session.id
 
 
 def client_getname(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """CLIENT GETNAME"""
+    """CLIENT GETNAME."""
     return session.name or None
 
 
 def client_setname(session: Session, words: list[bytes]) -> Any:
-    """CLIENT SETNAME name"""
+    """CLIENT SETNAME name."""
     session.name = _client_name(words[2])
     return OK
 
 
 def client_setinfo(session: Session, words: list[bytes]) -> Any:
-    """CLIENT SETINFO LIB-NAME|LIB-VER text"""
+    """CLIENT SETINFO LIB-NAME|LIB-VER text."""
     option = words[2].upper()
     if option not in (b"LIB-NAME", b"LIB-VER"):
         raise Fault(f"Unrecognized option '{_text(words[2][:64])}'")
@@ -166,13 +165,13 @@ def _client_line(session: Session) -> str:
 
 
 def client_info(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """CLIENT INFO"""
+    """CLIENT INFO."""
     return _client_line(session) + "\n"
 
 
 def client_list(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """CLIENT LIST"""
-    others = session.service.sessions if session.account.is_admin else {session.id: session}
+    """CLIENT LIST."""
+    others = session.peers if session.account.is_admin else {session.id: session}
     return "".join(f"{_client_line(others[number])}\n" for number in sorted(others))
 
 
@@ -201,22 +200,22 @@ def _row(command: Command, above: str = "") -> list[Any]:
 
 
 def command_all(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """COMMAND"""
+    """COMMAND."""
     return [_row(each) for each in session.service.commands.values()]
 
 
 def command_info(session: Session, words: list[bytes]) -> Any:
-    """COMMAND INFO [name …]"""
+    """COMMAND INFO [name …]."""
     return [None if each is None else _row(each) for each in _named(session, words).values()]
 
 
 def command_count(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """COMMAND COUNT"""
+    """COMMAND COUNT."""
     return len(session.service.commands)
 
 
 def command_list(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """COMMAND LIST"""
+    """COMMAND LIST."""
     return [each.name.lower() for each in session.service.commands.values()]
 
 
@@ -231,12 +230,12 @@ def _about(command: Command) -> dict[str, Any]:
 
 
 def command_docs(session: Session, words: list[bytes]) -> Any:
-    """COMMAND DOCS [name …]"""
+    """COMMAND DOCS [name …]."""
     return {name.lower(): _about(each) for name, each in _named(session, words).items() if each is not None}
 
 
 def config_get(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
-    """CONFIG GET pattern …"""
+    """CONFIG GET pattern …."""
     patterns = [_text(word).lower() for word in words[2:]]
     return {
         name: value
@@ -246,17 +245,17 @@ def config_get(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a
 
 
 def info(session: Session, words: list[bytes]) -> Any:
-    """INFO [section …]"""
+    """INFO [section …]."""
     service = session.service
     figures = service.figures
-    sections = {
+    sections: dict[str, dict[str, object]] = {
         "server": {
             "redis_version": REDIS_VERSION,
             "redis_mode": "standalone",
             "wormdb_version": __version__,
             "uptime_in_seconds": int(service.clock.monotonic() - service.began),
         },
-        "clients": {"connected_clients": len(service.sessions)},
+        "clients": {"connected_clients": len(session.peers)},
         "persistence": {"loading": 0},
         "stats": {
             "total_connections_received": figures.connections,
@@ -274,10 +273,6 @@ def info(session: Session, words: list[bytes]) -> Any:
         f"# {name.title()}\r\n" + "".join(f"{field}:{value}\r\n" for field, value in sections[name].items())
         for name in shown
     )
-
-
-def _container(session: Session, words: list[bytes]) -> Any:
-    raise wrong_count(words[0].decode())
 
 
 def _sub(name: str, syntax: str, summary: str, run: Any, least: int = 0, most: int | None = 0) -> Command:
@@ -316,13 +311,13 @@ CONNECTION_COMMANDS: Final = (
     Command("SELECT", "0", "Accepted for 0: namespaces are chosen by NAMESPACE USE.", select, least=1, most=1),
     Command("QUIT", "", "Close the connection.", leave, is_open=True),
     Command("RESET", "", "Be as a new connection.", reset, most=0, is_open=True),
-    Command("CLIENT", "subcommand …", "About connections.", _container, least=1, subcommands=_CLIENT),
+    Command("CLIENT", "subcommand …", "About connections.", refuse_bare, least=1, subcommands=_CLIENT),
     Command("COMMAND", "[subcommand …]", "About commands.", command_all, subcommands=_COMMAND),
     Command(
         "CONFIG",
         "GET pattern …",
         "Settings that clients ask for.",
-        _container,
+        refuse_bare,
         least=1,
         subcommands=(_sub("GET", "pattern …", "Settings by pattern.", config_get, 1, None),),
     ),

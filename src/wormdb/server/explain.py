@@ -35,9 +35,9 @@ _RANGES: Final = frozenset({"GT", "GTE", "LT", "LTE"})
 
 
 def explain(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.EXPLAIN bucket filter …"""
+    """BUCKET.EXPLAIN bucket filter …."""
     bucket, tree, options = ask(session, words)
-    bucket.fresh(session)
+    session.fresh_number(bucket)
     collection = bucket.collection
     # A query asks for a batch more than it shows at the most, so the plan is that of its limit.
     found: Explanation = collection.explain(tree, sort=options.sort, select=options.projection, limit=options.limit)

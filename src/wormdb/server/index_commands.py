@@ -9,7 +9,7 @@ from wormdb.api.create import create_indexes
 from wormdb.api.indexes import read_index
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from wormdb.format.bson_types import bson_type_of, stored_in_model
-from wormdb.server.commands import Command
+from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.documents import read_object
 from wormdb.server.replies import OK, Fault
 
@@ -143,7 +143,7 @@ def _refuse_collation(schema: dict[str, Any]) -> None:
 
 
 def _bucket(session: Session, words: list[bytes]) -> Bucket:
-    bucket = session.service.bucket(session, words[2])
+    bucket = session.bucket(words[2])
     bucket.check_there()
     return bucket
 
@@ -154,7 +154,7 @@ def _named(words: list[bytes]) -> tuple[str, str]:
 
 
 def create(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.INDEX CREATE bucket schema"""
+    """BUCKET.INDEX CREATE bucket schema."""
     wanted = read_schemas(words[3])
     bucket = _bucket(session, words)
     for index in wanted:
@@ -179,12 +179,12 @@ def _check_free(index: Index, there: list[IndexSummary]) -> None:
 
 
 def list_(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.INDEX LIST bucket"""
+    """BUCKET.INDEX LIST bucket."""
     return [shown_name(each.name) for each in _bucket(session, words).collection.indexes()]
 
 
 def describe(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.INDEX DESCRIBE bucket index"""
+    """BUCKET.INDEX DESCRIBE bucket index."""
     found = _described(_bucket(session, words), words)
     types = [stored_in_model(alias).upper() for alias in found.bson_types] or [""] * len(found.fields)
     is_compound = len(found.fields) > 1
@@ -208,7 +208,7 @@ def _described(bucket: Bucket, words: list[bytes]) -> IndexDescription:
 
 
 def drop(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.INDEX DROP bucket index"""
+    """BUCKET.INDEX DROP bucket index."""
     bucket = _bucket(session, words)
     found = _described(bucket, words)
     if found.name == _PRIMARY:
@@ -220,7 +220,7 @@ def drop(session: Session, words: list[bytes]) -> Any:
 
 
 def analyze(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.INDEX ANALYZE bucket index"""
+    """BUCKET.INDEX ANALYZE bucket index."""
     bucket = _bucket(session, words)
     found = _described(bucket, words)
     if found.state != "ready":
@@ -233,17 +233,13 @@ _TASKS: Final = {"waiting": "WAITING", "building": "RUNNING", "failed": "FAILED"
 
 
 def tasks(session: Session, words: list[bytes]) -> Any:
-    """BUCKET.INDEX TASKS bucket index"""
+    """BUCKET.INDEX TASKS bucket index."""
     bucket = _bucket(session, words)
     found = _described(bucket, words)
     if found.state not in _TASKS:
         return {}
     task = {"kind": "BUILD", "status": _TASKS[found.state], "error": found.reason or ""}
     return {f"build-{shown_name(found.name)}": task}
-
-
-def _container(session: Session, words: list[bytes]) -> Any:
-    raise AssertionError("a subcommand is always meant")
 
 
 def _subcommand(name: str, syntax: str, summary: str, run: Any, *, count: int, is_write: bool = False) -> Command:
@@ -266,7 +262,7 @@ INDEX_COMMANDS: Final = (
         "BUCKET.INDEX",
         "CREATE|LIST|DESCRIBE|DROP|ANALYZE|TASKS bucket …",
         "Make, list, describe, drop and measure the indexes of a bucket.",
-        _container,
+        refuse_bare,
         least=1,
         group="index",
         subcommands=(

@@ -156,22 +156,14 @@ def _form(name: str, value: object) -> str:
 
 def _construct(name: str, given: list[object]) -> str:
     match name, given:
-        case "ObjectId", [str() as digits]:
-            return _form("$oid", digits)
-        case (("ISODate" | "Date"), [str() as text]):
-            return _form("$date", text)
-        case (("ISODate" | "Date"), [int() as count]):
-            return _form("$date", {"$numberLong": str(count)})
-        case "NumberInt", [int() | str() as count]:
-            return _form("$numberInt", str(count))
-        case "NumberLong", [int() | str() as count]:
-            return _form("$numberLong", str(count))
-        case (("NumberDecimal" | "Decimal128"), [int() | float() | str() as count]):
-            return _form("$numberDecimal", str(count))
+        case (("ObjectId" | "UUID"), [str() as digits]):
+            return _form("$oid" if name == "ObjectId" else "$uuid", digits)
+        case (("ISODate" | "Date"), [str() | int() as moment]):
+            return _form("$date", moment if isinstance(moment, str) else {"$numberLong": str(moment)})
+        case (("NumberInt" | "NumberLong" | "NumberDecimal"), [int() | float() | str() as count]):
+            return _form(f"$n{name[1:]}", str(count))
         case "Timestamp", [int() as time, int() as increment]:
             return _form("$timestamp", {"t": time, "i": increment})
-        case "UUID", [str() as digits]:
-            return _form("$uuid", digits)
         case "BinData", [int() as subtype, str() as text]:
             return _form("$binary", {"base64": text, "subType": f"{subtype:02x}"})
         case (("MinKey" | "MaxKey"), []):

@@ -115,7 +115,7 @@ class LaneThreads:
         self._name = name
         self._work: queue.SimpleQueue[tuple[str, Callable[[], Any], Told] | None] = queue.SimpleQueue()
         self._started: list[threading.Thread] = []
-        self._idle = 0
+        self._tell_idle: Callable[[], None] | None = None
         self._running: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[Callable[[], Any], Told]]] = {}
         self._is_closed = False
@@ -129,6 +129,13 @@ class LaneThreads:
     def running(self) -> int:
         """Calls that threads work on, or are about to."""
         return sum(self._running.values())
+
+    def when_idle(self, tell: Callable[[], None]) -> None:
+        """Call `tell` as soon as no call is at work."""
+        if self._running:
+            self._tell_idle = tell
+        else:
+            tell()
 
     def run(self, lane: str, call: Callable[[], Any], told: Told) -> None:
         """Have a thread make a call; `told` hears of the result in the loop's thread."""
@@ -173,6 +180,8 @@ class LaneThreads:
             if not waiting:
                 del self._waiting[lane]
         told(result, error)
+        if not self._running and self._tell_idle is not None:
+            self._tell_idle()
 
     def close(self) -> None:
         """Take no more calls; threads end after what they are doing."""

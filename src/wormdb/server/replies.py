@@ -92,25 +92,26 @@ def _put_other(value: Any, version: int, parts: list[bytes]) -> None:
     if value is None:
         parts.append(b"_\r\n" if version >= 3 else b"$-1\r\n")
     elif isinstance(value, bool):
-        parts.append((b"#t\r\n" if value else b"#f\r\n") if version >= 3 else b":%d\r\n" % value)
+        parts.append((b"#f\r\n", b"#t\r\n")[value] if version >= 3 else b":%d\r\n" % value)
     elif isinstance(value, float):
         _put_double(value, version, parts)
     elif isinstance(value, dict):
-        parts.append(b"%%%d\r\n" % len(value) if version >= 3 else b"*%d\r\n" % (2 * len(value)))
-        for name, each in value.items():
-            _put(name, version, parts)
-            _put(each, version, parts)
+        _put_map(value, version, parts)
     elif isinstance(value, Fields):
-        if version >= 3:
-            _put(dict(value.values), version, parts)
-        else:
-            _put(list(value.values.values()), version, parts)
+        _put(dict(value.values) if version >= 3 else list(value.values.values()), version, parts)
     elif isinstance(value, Status):
         parts.append(f"+{value.text}\r\n".encode())
     elif isinstance(value, Fault):
         parts.append(f"-{value.line}\r\n".encode("utf-8", "replace"))
     elif not isinstance(value, NoReply):
         raise TypeError(f"a reply of type {type(value).__name__}")
+
+
+def _put_map(value: Mapping[Any, Any], version: int, parts: list[bytes]) -> None:
+    parts.append(b"%%%d\r\n" % len(value) if version >= 3 else b"*%d\r\n" % (2 * len(value)))
+    for name, each in value.items():
+        _put(name, version, parts)
+        _put(each, version, parts)
 
 
 def _put_double(value: float, version: int, parts: list[bytes]) -> None:

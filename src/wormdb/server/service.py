@@ -10,7 +10,6 @@ from wormdb.api.database import connect
 from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import WormError
 from wormdb.format.kinds import ObjectId
-from wormdb.server.accounts import EVERYTHING_ALLOWED
 from wormdb.server.buckets import Bucket
 from wormdb.server.namespaces import folder_of_namespace
 from wormdb.server.offload import AwaitedStore
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wormdb.api.database import Database
-    from wormdb.server.commands import Command
     from wormdb.server.accounts import Accounts
-    from wormdb.server.session import Session
+    from wormdb.server.commands import Command
     from wormdb.settings import Settings
     from wormdb.system.clock import Chance, Clock
 
@@ -69,6 +67,10 @@ def open_served(
     return connect(AwaitedStore(store), settings=settings, clock=clock, chance=chance)
 
 
+def _do_nothing(lane: str, call: Callable[[], object]) -> None:
+    """Without a server nothing is done in the background: the next forwarding builds indexes."""
+
+
 class Service:
     """What commands work on. Its handles are thread-safe; figures are counted by the loop's thread."""
 
@@ -84,10 +86,9 @@ class Service:
         """Where clients find it: host and port."""
         self.commands: Mapping[bytes, Command] = {}
         """By name; given by the server, because commands know the service."""
-        self.later: Callable[[str, Callable[[], object]], None] = lambda lane, call: None
+        self.later: Callable[[str, Callable[[], object]], None] = _do_nothing
         """Does something in the background, for a lane."""
         self.figures = Figures()
-        self.sessions: dict[int, Session] = {}
         self.began = clock.monotonic()
         self._buckets: dict[str, Bucket] = {}
         self._maker = chance.token(5)
@@ -111,15 +112,15 @@ class Service:
         """Have the indexes of a bucket built in the background."""
         self.later(f"build {bucket.prefix}", bucket.collection.build_indexes)
 
-    def begin(self, session: Session) -> None:
-        """Give a session the account that it begins with."""
-        session.account = EVERYTHING_ALLOWED
-        session.is_known = self.accounts is None
+    @property
+    def is_open(self) -> bool:
+        """Whether clients need not say who they are."""
+        return self.accounts is None
 
-    def bucket(self, session: Session, name: bytes) -> Bucket:
-        """A bucket of the session's namespace, there or not. No requests. A Fault for a name that none can have."""
+    def bucket(self, namespace: str, name: bytes) -> Bucket:
+        """A bucket of a namespace, there or not. No requests. A Fault for a name that none can have."""
         text = name.decode("utf-8", "replace")
-        folder = folder_of_namespace(session.namespace)
+        folder = folder_of_namespace(namespace)
         found = self._buckets.get(f"{folder}{text}/")
         if found is None:
             found = self._open(folder, text)

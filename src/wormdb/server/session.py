@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from wormdb.server.accounts import EVERYTHING_ALLOWED
+from wormdb.server.faults import no_bucket
 from wormdb.server.replies import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from wormdb.api.collection import Collection
     from wormdb.server.accounts import Account
     from wormdb.server.buckets import Bucket
     from wormdb.server.service import Service
@@ -101,6 +103,34 @@ class Session:
     command: str = ""
     """The name of the last command."""
     bounds_changed: Callable[[], None] | None = None
+    peers: Mapping[int, Session] = field(default_factory=dict)
+    """All sessions of the server."""
+
+    def bucket(self, name: bytes) -> Bucket:
+        """A bucket of its namespace, there or not. No requests. A Fault for a name that none can have."""
+        return self.service.bucket(self.namespace, name)
+
+    def collection(self, bucket: Bucket) -> Collection[Any]:
+        """The collection of a bucket as this session sees it: in its transaction, if it has one."""
+        return bucket.collection if self.transaction is None else self.transaction.collection(bucket)
+
+    def fresh_number(self, bucket: Bucket) -> int:
+        """The number of a state that is not older than the command at hand, for reads. A Fault if it is not there.
+
+        No requests if the loop has asked; else 1 GET.
+        """
+        number = self.fresh.get(bucket.prefix)
+        if number is None:
+            number = self.fresh[bucket.prefix] = bucket.probe()
+        if not number:
+            raise no_bucket(bucket.name)
+        return number
+
+    def begin(self) -> None:
+        """Be who sessions are at first."""
+        self.account, self.is_known = EVERYTHING_ALLOWED, self.service.is_open
+        if self.bounds_changed is not None:
+            self.bounds_changed()
 
     def admit(self, account: Account) -> None:
         """Go on as an account; what another one had open is given up."""
@@ -142,4 +172,4 @@ class Session:
         self.attributes = Attributes()
         self.namespace = GLOBAL
         self.fresh.clear()
-        self.service.begin(self)
+        self.begin()

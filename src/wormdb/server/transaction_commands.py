@@ -14,7 +14,7 @@ __all__ = ["TRANSACTION_COMMANDS"]
 
 
 def begin(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
-    """BEGIN"""
+    """BEGIN."""
     if session.transaction is not None:
         raise Fault("there is already a transaction in progress.", "TRANSACTION")
     raise Fault("transactions are not served by this version: each command is one.", "TRANSACTION")
@@ -26,7 +26,7 @@ def refuse(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a han
 
 
 def tick(session: Session, words: list[bytes]) -> Any:
-    """TICK [FRESH]"""
+    """TICK [FRESH]."""
     database = session.service.database
     if len(words) > 1:
         if words[1].upper() != b"FRESH":
