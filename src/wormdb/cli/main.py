@@ -45,6 +45,7 @@ VERBS = {
     "push": "Bring what changed in a folder of files to a bucket.",
     "rollback": "Bring a document back to what one of its changes left, also if it is deleted now.",
     "schema": "Show, compare and change the definitions of a database, or infer them from data.",
+    "serve": "Serve a database to clients of Redis's protocol, by Kronotop's commands.",
     "snapshot": "Take, list and restore snapshots of documents.",
     "status": "Show how far each collection is behind its log.",
     "sync": "Keep a folder of files and a bucket equal: pull, then push.",

@@ -6,6 +6,7 @@ Other packages import these modules only; `tests/test_tidy.py` holds it.
 PUBLIC = {
     "accounts": "users, with hashed passwords and rights by namespace",
     "host": "the server: a socket, a loop, threads",
+    "monitor": "health and figures of a server",
     "parts": "what connections share, and where a server listens",
     "service": "one database as all connections share it",
 }
