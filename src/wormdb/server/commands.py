@@ -59,7 +59,8 @@ class Command:
         """A Fault if there are too few or too many words; the first `before` of them belong to the command above."""
         count = len(words) - 1 - before
         if count < self.least or (self.most is not None and count > self.most):
-            raise Fault("wrong number of parameters") if before and self.group == "index" else wrong_count(self.name)
+            name = words[0].decode("utf-8", "replace").upper() if before else self.name
+            raise Fault("wrong number of parameters") if before and self.group == "index" else wrong_count(name)
 
 
 def find_command(table: Mapping[bytes, Command], words: list[bytes]) -> Command:

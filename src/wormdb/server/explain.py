@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.server.bucket_commands import ask
 from wormdb.server.commands import Command
-from wormdb.server.index_commands import PRIMARY_INDEX, shown_name
+from wormdb.server.index_names import PRIMARY_INDEX, shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from wormdb.errors import (
@@ -14,12 +15,15 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format import json
+from wormdb.format.bson_types import bson_type_of, stored_in_model
 from wormdb.format.kinds import ObjectId
+from wormdb.server.index_names import shown_name
 from wormdb.server.replies import Fault
 
 __all__ = ["fault_of", "no_bucket", "unknown_argument", "unsupported_argument", "wrong_count"]
 
 _WRONG_TYPE: Final = "the index takes this type only"
+_MISMATCH: Final = re.compile(r"index (\S+): (.+?)=(.*) is no (\w+)", re.DOTALL)
 
 
 def fault_of(error: WormError) -> Fault:
@@ -41,9 +45,18 @@ def fault_of(error: WormError) -> Fault:
         case UnavailableError():
             return Fault(str(error), "TRYAGAIN")
         case _ if error.reason == _WRONG_TYPE:
-            return Fault(f"Index type mismatch: {error.what}", "INDEXTYPE_MISMATCH")
+            return Fault(f"Index type mismatch: {_mismatch(error.what)}", "INDEXTYPE_MISMATCH")
         case _:
             return Fault(str(error))
+
+
+def _mismatch(what: str) -> str:
+    found = _MISMATCH.fullmatch(what)
+    if found is None:
+        return what
+    name, selector, value, alias = found.groups()
+    kind = stored_in_model(alias).upper() if bson_type_of(alias) == alias else alias
+    return f"index '{shown_name(name)}' expects '{kind}', but selector '{selector}' matched {value}"
 
 
 def _shown(value: Any) -> str:

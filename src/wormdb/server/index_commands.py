@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.create import create_indexes
@@ -11,6 +10,7 @@ from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from wormdb.format.bson_types import bson_type_of, stored_in_model
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.documents import read_object
+from wormdb.server.index_names import shown_name, stored_name
 from wormdb.server.replies import OK, Fault
 
 if TYPE_CHECKING:
@@ -19,34 +19,13 @@ if TYPE_CHECKING:
     from wormdb.server.buckets import Bucket
     from wormdb.server.session import Session
 
-__all__ = ["INDEX_COMMANDS", "PRIMARY_INDEX", "read_schemas", "shown_name"]
+__all__ = ["INDEX_COMMANDS", "read_schemas"]
 
-PRIMARY_INDEX: Final = "primary-index"
 _PRIMARY: Final = "_id"
 _FIELDS_MAX: Final = 32
 _TYPES: Final = frozenset(
     {"string", "int", "long", "double", "bool", "date", "timestamp", "binData", "objectId", "decimal"}
 )
-_STORED: Final = re.compile(r"selector\.(.+)\.bsonType\.([A-Z0-9]+)")
-_SHOWN: Final = re.compile(r"selector:(.+)\.bsonType:([A-Z0-9]+)")
-_STORED_COMPOUND: Final = re.compile(r"compound\.(.+)")
-
-
-def shown_name(name: str) -> str:
-    """The name of an index as clients see it: Kronotop's own names have colons, which no stored name may have."""
-    if name == _PRIMARY:
-        return PRIMARY_INDEX
-    if found := _STORED.fullmatch(name):
-        return f"selector:{found[1]}.bsonType:{found[2]}"
-    return f"compound:{found[1]}" if (found := _STORED_COMPOUND.fullmatch(name)) else name
-
-
-def _stored_name(name: str) -> str:
-    if name == PRIMARY_INDEX:
-        return _PRIMARY
-    if found := _SHOWN.fullmatch(name):
-        return f"selector.{found[1]}.bsonType.{found[2]}"
-    return f"compound.{name.removeprefix('compound:')}" if name.startswith("compound:") else name
 
 
 # --- schemas of indexes ---
@@ -111,7 +90,7 @@ def _index(fields: list[str], name: Any, aliases: list[str], *, unique: bool) ->
         raise Fault("Invalid index schema")
     try:
         # Null and missing count as a value, as Kronotop has it: so the index leaves no document out.
-        return read_index(fields, _stored_name(name), unique=unique, sparse=False, bson_type=aliases)
+        return read_index(fields, stored_name(name), unique=unique, sparse=False, bson_type=aliases)
     except InvalidRequestError as error:
         raise Fault(str(error)) from error
 
@@ -150,7 +129,7 @@ def _bucket(session: Session, words: list[bytes]) -> Bucket:
 
 def _named(words: list[bytes]) -> tuple[str, str]:
     shown = words[3].decode("utf-8", "replace")
-    return shown, _stored_name(shown)
+    return shown, stored_name(shown)
 
 
 def create(session: Session, words: list[bytes]) -> Any:
