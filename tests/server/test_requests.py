@@ -58,7 +58,9 @@ noise = st.lists(
     st.one_of(
         st.binary(max_size=12),
         st.sampled_from([b"*1\r\n", b"*3\r\n", b"$3\r\nabc\r\n", b"$-1\r\n", b"*-1\r\n", b"*99999999999999999999\r\n"]),
-        st.sampled_from([b"*1048577\r\n", b"$536870913\r\n", b"PING\r\n", b'"unclosed\r\n', b"\r\n", b"*0\r\n", b"$x\r\n"]),
+        st.sampled_from(
+            [b"*1048577\r\n", b"$536870913\r\n", b"PING\r\n", b'"unclosed\r\n', b"\r\n", b"*0\r\n", b"$x\r\n"]
+        ),
         words.map(lambda each: packed(*each)),
     ),
     max_size=8,

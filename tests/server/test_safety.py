@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import socket
-import ssl
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +71,10 @@ def test_addresses() -> None:
 
 
 def test_a_port_that_is_taken_is_told(server: ServerThread) -> None:
-    with pytest.raises(InvalidRequestError, match=str(server.address[1])), running(options=ServerOptions(port=server.address[1])):
+    with (
+        pytest.raises(InvalidRequestError, match=str(server.address[1])),
+        running(options=ServerOptions(port=server.address[1])),
+    ):
         pass
 
 
@@ -199,7 +201,15 @@ def test_connections_over_the_limit_are_told_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"*1\r\n$5\r\nPING\r\n\r\n", b"*x\r\n", b"*1\r\n:5\r\n", b'"open\r\n', b"*1000000000\r\n", b"\x16\x03\x01" + b"\0" * 70_000]
+    "data",
+    [
+        b"*1\r\n$5\r\nPING\r\n\r\n",
+        b"*x\r\n",
+        b"*1\r\n:5\r\n",
+        b'"open\r\n',
+        b"*1000000000\r\n",
+        b"\x16\x03\x01" + b"\0" * 70_000,
+    ],
 )
 def test_what_is_no_protocol_ends_the_connection(server: ServerThread, data: bytes) -> None:
     with Wire(server.address[1]) as wire:

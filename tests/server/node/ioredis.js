@@ -1,0 +1,36 @@
+// ioredis: commands one by one, and a pipeline of them. Prints one line of JSON.
+const Redis = require("ioredis");
+
+async function main() {
+  const redis = new Redis({ port: Number(process.argv[2]), host: "127.0.0.1" });
+  const found = [];
+  for (const attribute of ["reply_type", "input_type"]) {
+    found.push(await redis.call("SESSION.ATTRIBUTE", "SET", attribute, "json"));
+  }
+  await redis.call("SESSION.ATTRIBUTE", "SET", "object_id_format", "hex");
+  found.push(await redis.call("BUCKET.CREATE", "ioredis"));
+  const documents = Array.from({ length: 10 }, (_, n) => JSON.stringify({ n }));
+  const ids = await redis.call("BUCKET.INSERT", "ioredis", "DOCS", ...documents);
+  found.push(ids.length);
+  const pipeline = redis.pipeline();
+  for (let n = 0; n < 10; n++) pipeline.call("BUCKET.QUERY", "ioredis", JSON.stringify({ n }));
+  const rows = [];
+  for (const [error, reply] of await pipeline.exec()) {
+    if (error) throw error;
+    const entries = Array.isArray(reply) ? reply[1] : reply instanceof Map ? reply.get("entries") : reply.entries;
+    rows.push(JSON.parse(entries[0]).n);
+  }
+  found.push(rows);
+  try {
+    await redis.call("BUCKET.QUERY", "nowhere", "{}");
+  } catch (error) {
+    found.push(error.message);
+  }
+  console.log(JSON.stringify(found));
+  await redis.quit();
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
