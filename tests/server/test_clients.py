@@ -30,7 +30,8 @@ def entries(reply: Any) -> list[bytes]:
 
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_redis_py(server: ServerThread, protocol: int) -> None:
-    with redis.Redis(port=server.address[1], protocol=protocol) as client:
+    made: Any = redis.Redis(port=server.address[1], protocol=protocol)
+    with made as client:
         assert client.ping() is True
         assert client.client_getname() is None
         assert client.client_setname("me") is True
@@ -45,7 +46,7 @@ def test_redis_py(server: ServerThread, protocol: int) -> None:
         assert [bson.decode(row)["_id"].binary for row in entries(reply)] == [ids[4], ids[3]]
         with pytest.raises(redis.ResponseError, match="No such bucket: 'nowhere'"):
             client.execute_command("BUCKET.QUERY", "nowhere", "{}")
-        pipeline = client.pipeline(transaction=False)
+        pipeline: Any = client.pipeline(transaction=False)
         for n in range(5):
             pipeline.execute_command("BUCKET.QUERY", "b", bson.encode({"n": n}))
         assert [bson.decode(entries(each)[0])["n"] for each in pipeline.execute()] == [0, 1, 2, 3, 4]
@@ -54,7 +55,8 @@ def test_redis_py(server: ServerThread, protocol: int) -> None:
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_redis_py_with_asyncio(server: ServerThread, protocol: int) -> None:
     async def work() -> list[list[int]]:
-        async with redis.asyncio.Redis(port=server.address[1], protocol=protocol) as client:
+        made: Any = redis.asyncio.Redis(port=server.address[1], protocol=protocol)
+        async with made as client:
             await client.execute_command("BUCKET.CREATE", "b")
             await asyncio.gather(
                 *(client.execute_command("BUCKET.INSERT", "b", "DOCS", bson.encode({"n": n})) for n in range(20))
@@ -92,19 +94,17 @@ def test_redis_cli(server: ServerThread, protocol: str) -> None:
     options = [] if protocol == "-2" else ["-3"]
     port = server.address[1]
     assert said(port, *options, "PING") == ["PONG"]
-    session = "\n".join(
-        [
-            "SESSION.ATTRIBUTE SET input_type json",
-            "SESSION.ATTRIBUTE SET reply_type json",
-            "SESSION.ATTRIBUTE SET object_id_format hex",
-            "BUCKET.CREATE users",
-            """BUCKET.INSERT users DOCS '{"_id":"500000000000000000000001","name":"Alice","age":30}'""",
-            """BUCKET.QUERY users '{"age":{"$gte":18}}' SORTBY name ASC LIMIT 10""",
-            "BUCKET.QUERY nowhere {}",
-        ]
-    )
-    *made, first, second, fault, _ = said(port, *options, given=session)
-    assert made == ["OK"] * 4 + ["500000000000000000000001"]
+    session = """
+SESSION.ATTRIBUTE SET input_type json
+SESSION.ATTRIBUTE SET reply_type json
+SESSION.ATTRIBUTE SET object_id_format hex
+BUCKET.CREATE users
+BUCKET.INSERT users DOCS '{"_id":"500000000000000000000001","name":"Alice","age":30}'
+BUCKET.QUERY users '{"age":{"$gte":18}}' SORTBY name ASC LIMIT 10
+BUCKET.QUERY nowhere {}
+""".lstrip()
+    *replies, first, second, fault, _ = said(port, *options, given=session)
+    assert replies == ["OK"] * 4 + ["500000000000000000000001"]
     row = '{"_id":"500000000000000000000001","name":"Alice","age":30}'
     assert [first, second] == (["1", row] if protocol == "-2" else ["cursor_id 1", f"entries {row}"])
     assert fault == "NOSUCHBUCKET No such bucket: 'nowhere'"
@@ -115,7 +115,8 @@ def test_redis_benchmark(tmp_path: Path) -> None:
     if binary is None:
         pytest.skip("redis-benchmark is not installed (Debian: redis-tools)")
     with running(str(tmp_path)) as server:
-        with redis.Redis(port=server.address[1]) as client:
+        made: Any = redis.Redis(port=server.address[1])
+        with made as client:
             client.execute_command("BUCKET.CREATE", "b")
             client.execute_command("BUCKET.INSERT", "b", "DOCS", bson.encode({"n": 1}))
         faults = dict(server.parts.service.figures.faults)

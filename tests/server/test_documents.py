@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as standard
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import bson
@@ -47,10 +48,8 @@ def test_the_lenient_reader_raises_nothing_but_value_errors(text: str) -> None:
 @given(st.binary(max_size=60))
 def test_bytes_are_a_filter_or_a_fault(data: bytes) -> None:
     for read in (read_filter, lambda each: read_document(each, "json"), lambda each: read_document(each, "bson")):
-        try:
+        with suppress(Fault):
             assert isinstance(read(data), dict)
-        except Fault:
-            pass
 
 
 @pytest.mark.parametrize(

@@ -171,8 +171,9 @@ async def replies_to(store: Store, pieces: list[bytes], replies: int) -> tuple[b
             connection.connection_made(transport)
             connection.data_received(data)
             transports.append(transport)
-        while sum(transport.written.count(b"entries") for transport in transports) < replies:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            while sum(transport.written.count(b"entries") for transport in transports) < replies:  # noqa: ASYNC110 - no event tells of what a transport is given
+                await asyncio.sleep(0)
         return b"".join(bytes(transport.written) for transport in transports), parts
 
 

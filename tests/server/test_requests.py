@@ -1,8 +1,9 @@
-"""Commands from bytes: any split of the bytes gives the same commands, bounds hold, and nothing but ProtocolError comes."""
+"""Commands from bytes: any split gives the same commands, bounds hold, and no other error comes than ProtocolError."""
 
 from __future__ import annotations
 
 import shlex
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ def commands_of(data: bytes, cuts: list[int], bounds: RequestBounds | None = Non
     parser = RequestParser() if bounds is None else RequestParser(bounds)
     found = []
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
-    for start, stop in zip(places, places[1:], strict=False):
+    for start, stop in pairwise(places):
         parser.feed(data[start:stop])
         found += list(parser)
     return found
@@ -46,7 +47,7 @@ def outcome(data: bytes, cuts: list[int], bounds: RequestBounds) -> tuple[list[l
     found: list[list[bytes]] = []
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
     try:
-        for start, stop in zip(places, places[1:], strict=False):
+        for start, stop in pairwise(places):
             parser.feed(data[start:stop])
             found += list(parser)
     except ProtocolError as error:

@@ -1,6 +1,13 @@
 // ioredis: commands one by one, and a pipeline of them. Prints one line of JSON.
 const Redis = require("ioredis");
 
+// A map of RESP3 is a map, an object or a flat array here; RESP2 has the values alone.
+function entriesOf(reply) {
+  if (reply instanceof Map) return reply.get("entries");
+  if (!Array.isArray(reply)) return reply.entries;
+  return reply[0] === "cursor_id" ? reply[3] : reply[1];
+}
+
 async function main() {
   const redis = new Redis({ port: Number(process.argv[2]), host: "127.0.0.1" });
   const found = [];
@@ -17,7 +24,7 @@ async function main() {
   const rows = [];
   for (const [error, reply] of await pipeline.exec()) {
     if (error) throw error;
-    const entries = Array.isArray(reply) ? reply[1] : reply instanceof Map ? reply.get("entries") : reply.entries;
+    const entries = entriesOf(reply);
     rows.push(JSON.parse(entries[0]).n);
   }
   found.push(rows);

@@ -1,6 +1,13 @@
 // node-redis: commands by RESP2 and RESP3. Prints one line of JSON.
 const { createClient } = require("redis");
 
+// A map of RESP3 is a map, an object or a flat array here; RESP2 has the values alone.
+function entriesOf(reply) {
+  if (reply instanceof Map) return reply.get("entries");
+  if (!Array.isArray(reply)) return reply.entries;
+  return reply[0] === "cursor_id" ? reply[3] : reply[1];
+}
+
 async function run(version) {
   const client = createClient({ url: `redis://127.0.0.1:${process.argv[2]}`, RESP: version });
   client.on("error", (error) => {
@@ -20,7 +27,7 @@ async function run(version) {
   );
   found.push(
     replies.map((reply) => {
-      const entries = Array.isArray(reply) ? reply[1] : reply instanceof Map ? reply.get("entries") : reply.entries;
+      const entries = entriesOf(reply);
       return JSON.parse(entries[0]).n;
     }),
   );
