@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wormdb.api.results import Results
     from wormdb.api.schema import ModelPlan, SchemaPlan
     from wormdb.api.status import CollectionStatus, IndexDescription, IndexSummary, ManifestStatus
+    from wormdb.api.transaction import CollectionCommit, Transaction, TransactionCollection, TransactionCommit
     from wormdb.api.trash import TrashedDocument
     from wormdb.api.update import DeleteResult, UpdateResult
     from wormdb.engine.history.snapshots import Snapshot
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
         SchemaError,
         SchemaMismatchError,
         SnapshotTooOldError,
+        TransactionConflictError,
+        TransactionTooLargeError,
+        TransactionTooOldError,
         UnavailableError,
         UniqueViolationError,
         UnsupportedFormatError,
@@ -73,6 +77,7 @@ __all__ = [
     "Change",
     "ClosedError",
     "Collection",
+    "CollectionCommit",
     "CollectionStatus",
     "ConflictError",
     "CorruptionError",
@@ -115,6 +120,12 @@ __all__ = [
     "StoredBlob",
     "TableStatus",
     "Tally",
+    "Transaction",
+    "TransactionCollection",
+    "TransactionCommit",
+    "TransactionConflictError",
+    "TransactionTooLargeError",
+    "TransactionTooOldError",
     "TrashedDocument",
     "UnavailableError",
     "UniqueViolationError",
@@ -142,6 +153,7 @@ _LATER = {
     "Change": "wormdb.api.feed",
     "ClosedError": "wormdb.errors",
     "Collection": "wormdb.api.collection",
+    "CollectionCommit": "wormdb.api.transaction",
     "CollectionStatus": "wormdb.api.status",
     "ConflictError": "wormdb.errors",
     "CorruptionError": "wormdb.errors",
@@ -184,6 +196,12 @@ _LATER = {
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
     "Tally": "wormdb.maintenance.gc.report",
+    "Transaction": "wormdb.api.transaction",
+    "TransactionCollection": "wormdb.api.transaction",
+    "TransactionCommit": "wormdb.api.transaction",
+    "TransactionConflictError": "wormdb.errors",
+    "TransactionTooLargeError": "wormdb.errors",
+    "TransactionTooOldError": "wormdb.errors",
     "TrashedDocument": "wormdb.api.trash",
     "UnavailableError": "wormdb.errors",
     "UniqueViolationError": "wormdb.errors",

@@ -3,6 +3,7 @@
 WormError
 ├── InvalidRequestError       fix the call; nothing was written
 │   ├── LimitExceededError    make the value smaller, or split it
+│   │   └── TransactionTooLargeError  write less in one transaction
 │   ├── MissingExtraError     install the named extra
 │   ├── SchemaError           correct the schema; `problems` lists every mistake
 │   ├── SchemaMismatchError   the database has another definition: apply yours, or use its own
@@ -11,7 +12,9 @@ WormError
 ├── AlreadyExistsError        the thing exists already
 │   └── UniqueViolationError  another document has this value of a unique index
 ├── ConflictError             read again, decide again, retry
+│   └── TransactionConflictError  another writer changed what it read or wrote: run it again
 ├── SnapshotTooOldError       start again from the present state
+│   └── TransactionTooOldError    a transaction was open for too long: run it again
 ├── PermissionDeniedError     get the credentials or the right
 ├── UnavailableError          nothing was done; retry later
 ├── OutcomeUnknownError       it may have happened: look before retrying
@@ -48,6 +51,9 @@ __all__ = [
     "SchemaError",
     "SchemaMismatchError",
     "SnapshotTooOldError",
+    "TransactionConflictError",
+    "TransactionTooLargeError",
+    "TransactionTooOldError",
     "UnavailableError",
     "UniqueViolationError",
     "UnsupportedFormatError",
@@ -142,6 +148,12 @@ class LimitExceededError(InvalidRequestError):
     """A value is over a named limit of `wormdb.settings`. Make it smaller, or split it."""
 
 
+class TransactionTooLargeError(LimitExceededError):
+    """A transaction would write more than `transaction_bytes` of the settings. Nothing was written."""
+
+    default_fix = "write less in one transaction, or raise transaction_bytes in the settings"
+
+
 class MissingExtraError(InvalidRequestError):
     """A feature needs an optional package. Install the extra that the message names."""
 
@@ -186,10 +198,41 @@ class ConflictError(WormError):
     default_fix = "read it again and retry"
 
 
+class TransactionConflictError(ConflictError):
+    """Another writer changed what a transaction read or wrote; nothing of it was written. Run it again.
+
+    `collection` is where, `key` the id of the document as JSON, None if that is not known, and `by` the actor of the
+    change or the id of the transaction in the way, None if it did not say.
+    """
+
+    default_fix = "run it again: db.run() does that by itself"
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        reason: str = "",
+        fix: str = "",
+        key: str | None = None,
+        collection: str = "",
+        by: str | None = None,
+    ) -> None:
+        """As WormError, with the collection, the document and the writer that was faster, as far as known."""
+        self.collection = collection
+        self.by = by
+        super().__init__(what, reason=reason, fix=fix, key=key)
+
+
 class SnapshotTooOldError(WormError):
     """What a reader held on to is gone: a cursor lived too long, or the log before a number was trimmed."""
 
     default_fix = "start again from the present state"
+
+
+class TransactionTooOldError(SnapshotTooOldError):
+    """A transaction was open for longer than `transaction_seconds` of the settings. Nothing was written."""
+
+    default_fix = "run it again and do less in it, or raise transaction_seconds in the settings"
 
 
 class PermissionDeniedError(WormError):

@@ -144,6 +144,10 @@ LOG_RETENTION_MS_MIN: Final = 3_600_000
 """Entries stay at least this long after they are applied, whatever the setting says."""
 COMMIT_SECONDS: Final = 30.0
 """How long a commit tries before it gives up."""
+TRANSACTION_SECONDS: Final = 5.0
+"""How long a transaction may be open before it commits, unless the settings say otherwise."""
+TRANSACTION_BYTES: Final = 10_000_000
+"""Bytes that a transaction may write, unless the settings say otherwise."""
 GROUP_BATCHES_MAX: Final = 1_000
 """Batches committed together in one entry."""
 MARKS_MAX: Final = 64
@@ -299,6 +303,16 @@ NODE_KILL_SECONDS: Final = 9.0
 """After this time its process ends, whatever it waits for."""
 HEARTBEAT_BYTES_MAX: Final = 1 * MIB
 """A heartbeat, as JSON."""
+TRANSACTION_BYTES_MAX: Final = 1 * MIB
+"""The record of a transaction over several collections."""
+TRANSACTION_ABANDONED_SECONDS: Final = 5.0
+"""How long a transaction that is not decided is waited for by what it is in the way of; then it is aborted."""
+TRANSACTION_LEASE_MS: Final = 600_000
+"""All collections of a transaction have it prepared within this time of its beginning, by the store's time."""
+TRANSACTION_RECORD_MS: Final = 3_600_000
+"""How long the record of a transaction stays at least after that began."""
+TRANSACTION_PENDING_BYTES_MAX: Final = 1 * MIB
+"""What a root carries of transactions that are not finished; with more, forwarding stops before them."""
 HEARTBEAT_COLLECTIONS_MAX: Final = 1_000
 """Collections that a heartbeat names; the newest ones if more were written."""
 
@@ -324,6 +338,10 @@ class Settings:
     `forward` or `verify`, is given up if the store has not answered for this long."""
     commit_seconds: float = COMMIT_SECONDS
     """How long a write tries before it gives up."""
+    transaction_seconds: float = TRANSACTION_SECONDS
+    """How long a transaction may be open before it commits."""
+    transaction_bytes: int = TRANSACTION_BYTES
+    """Bytes that a transaction may write, documents as they were and as they will be counted."""
     request_seconds: float = REQUEST_SECONDS
     """How long one request to a cloud store may go without a byte of its answer; then it is tried again if that is
     safe."""

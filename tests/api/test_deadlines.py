@@ -86,6 +86,9 @@ READS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "status": lambda db, c: db.status([c.name]),
     "verify": lambda db, c: db.verify([c.name]),
     "gc": lambda _, c: c.gc(dry_run=True),
+    "snapshot": lambda db, c: db.snapshot([c.name]),
+    "resolve transaction": lambda db, _: db.resolve(f"tx-{'f' * 32}"),
+    "transaction reads": lambda db, c: db.run(lambda tx: tx[c.prefix.rstrip("/")].count({"n": 1})),
 }
 WRITES: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "insert": lambda _, c: c.insert({"id": "new", "n": 5}),
@@ -96,7 +99,16 @@ WRITES: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "update_one upsert": lambda _, c: c.update_one({"id": "new"}, {"$set": {"n": 7}}, upsert=True),
     "replace_one upsert": lambda _, c: c.replace_one({"id": "new"}, {"n": 7}, upsert=True),
     "import_records": lambda _, c: c.import_records([{"id": "new"}]),
+    "run": lambda db, c: db.run(lambda tx: tx[c].insert({"id": "new"})),
+    "transaction": lambda db, c: _inserted(db.transaction(), c).commit(),
 }
+
+
+def _inserted(tx: wormdb.Transaction, collection: Collection[Document]) -> wormdb.Transaction:
+    tx[collection].insert({"id": "new"})
+    return tx
+
+
 OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "delete": lambda _, c: c.delete("a"),
     "modify": lambda _, c: c.modify("a", lambda found: {**found, "n": 9}),

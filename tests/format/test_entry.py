@@ -76,7 +76,9 @@ def test_every_kind_of_event_comes_back() -> None:
     assert decode(encode_entry(streamed, collection=samples.COLLECTION), number=streamed.number) == streamed
     function = samples.function_entry()
     assert decode(encode_entry(function, collection=samples.COLLECTION), number=function.number) == function
-    seen = (*entry.events, *streamed.events, *function.events)
+    transactions = samples.transaction_entry()
+    assert decode(encode_entry(transactions, collection=samples.COLLECTION), number=11) == transactions
+    seen = (*entry.events, *streamed.events, *function.events, *transactions.events)
     assert {event.__struct_config__.tag for event in seen} == EVENT_KINDS
 
 

@@ -19,6 +19,7 @@ from wormdb.format.membership import encode_filter_run
 from wormdb.format.node import encode_node
 from wormdb.format.past import HISTORY_COLUMNS
 from wormdb.format.root import encode_root
+from wormdb.format.transaction import encode_floor, encode_record
 
 FOLDER = Path(__file__).parent / "v1"
 
@@ -46,6 +47,10 @@ def golden_files() -> dict[str, bytes]:
         "root.bin": encode_root(samples.root()),
         "root_functions.bin": encode_root(samples.function_root()),
         "root_adopted.bin": encode_root(samples.adopted_root()),
+        "root_transactions.bin": encode_root(samples.transaction_root()),
+        "entry_transactions.bin": encode_entry(samples.transaction_entry(), collection=samples.COLLECTION),
+        "transaction_record.bin": encode_record(samples.transaction_record()),
+        "transaction_floor.bin": encode_floor(samples.transaction_floor()),
         "sidecar.bin": block.sidecar,
     }
 

@@ -35,6 +35,8 @@ from wormdb.format.event import (
     ShardsChanged,
     SnapshotTaken,
     StreamAdvanced,
+    TransactionFinished,
+    TransactionPrepared,
 )
 from wormdb.format.files_record import FilesFill, FilesPart, FilesPlaces, FilesRecord, FilesTable
 from wormdb.format.json import decode, encode_document
@@ -42,7 +44,17 @@ from wormdb.format.key import encode_key
 from wormdb.format.membership import FilterRun
 from wormdb.format.node import Child, Inner, Leaf
 from wormdb.format.past import SnapshotMark, Version, encode_past, past_id
-from wormdb.format.root import CondemnedBlob, FunctionEntry, IndexRoot, JobOutcome, ObjectRef, RetiredObject, Root
+from wormdb.format.root import (
+    CondemnedBlob,
+    FunctionEntry,
+    IndexRoot,
+    JobOutcome,
+    ObjectRef,
+    PendingTransaction,
+    RetiredObject,
+    Root,
+)
+from wormdb.format.transaction import TransactionFloor, TransactionRecord
 from wormdb.system.types import WriteId
 
 COLLECTION = "c0" * 16
@@ -250,6 +262,59 @@ def function_entry() -> Entry:
             FunctionDropped(name="isOld"),
         ),
     )
+
+
+def prepared() -> TransactionPrepared:
+    """A transaction over two collections that changes one document here, and has read another and by a filter."""
+    return TransactionPrepared(
+        tx=write_id(60),
+        participants=("org/customers/", "org/orders/"),
+        batch=LoggedBatch(
+            id=write_id(61),
+            actor="ada",
+            changes=(LoggedChange(id=b'"a"', seq=4, before=b'{"_id":"a","n":1}', after=b'{"_id":"a","n":2}'),),
+        ),
+        reads=(b'"b"',),
+        filters=('{"n":{"$gt":1}}',),
+    )
+
+
+def transaction_entry() -> Entry:
+    """One transaction is finished, with its batch, one is aborted, and one is prepared."""
+    return Entry(
+        number=11,
+        write_id=write_id(62),
+        misc=1_700_000_000_000_768,
+        node=3,
+        previous=digest(7),
+        batches=(LoggedBatch(id=write_id(63), changes=(LoggedChange(id=b'"c"', seq=1, after=b'{"_id":"c"}'),)),),
+        events=(
+            TransactionFinished(tx=write_id(64), committed=True),
+            TransactionFinished(tx=write_id(65)),
+            prepared(),
+        ),
+    )
+
+
+def transaction_root() -> Root:
+    """A root that carries a transaction."""
+    return structs.replace(root(), pending=(PendingTransaction(number=11, prepared=prepared()),))
+
+
+def transaction_record() -> TransactionRecord:
+    """A transaction that committed."""
+    return TransactionRecord(
+        tx=write_id(60),
+        write_id=write_id(66),
+        misc=1_700_000_000_000_769,
+        committed=True,
+        participants=("org/customers/", "org/orders/"),
+    )
+
+
+def transaction_floor() -> TransactionFloor:
+    """Records below it may be gone."""
+    return TransactionFloor(floor=write_id(60), following=write_id(61), write_id=write_id(67))
 
 
 def function_root() -> Root:

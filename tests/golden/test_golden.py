@@ -27,6 +27,7 @@ from wormdb.format.past import HISTORY_COLUMNS, decode_past
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.root import decode_root
 from wormdb.format.sidecar import PageRef, decode_sidecar, locate
+from wormdb.format.transaction import decode_floor, decode_record
 
 V1 = Path(__file__).parent / "v1"
 KINDS = {
@@ -46,7 +47,13 @@ KINDS = {
     "root.bin": FrameKind.ROOT,
     "root_adopted.bin": FrameKind.ROOT,
     "root_functions.bin": FrameKind.ROOT,
+    "root_transactions.bin": FrameKind.ROOT,
+    "entry_transactions.bin": FrameKind.ENTRY,
+    "transaction_record.bin": FrameKind.TRANSACTION,
+    "transaction_floor.bin": FrameKind.FLOOR,
 }
+VERSIONS = {"root_functions.bin": 2, "root_transactions.bin": 3}
+"""Of those that are not of the first."""
 
 
 def stored(name: str) -> bytes:
@@ -54,9 +61,7 @@ def stored(name: str) -> bytes:
 
 
 def unwrap(name: str, data: bytes) -> Frame:
-    return decode_frame(
-        data, KINDS[name], name=name, version_max=2 if name == "root_functions.bin" else 1, bytes_max=1 << 20
-    )
+    return decode_frame(data, KINDS[name], name=name, version_max=VERSIONS.get(name, 1), bytes_max=1 << 20)
 
 
 def test_all_files_are_there_and_small() -> None:
@@ -83,6 +88,13 @@ def test_old_bytes_give_the_expected_values() -> None:
     assert function == samples.function_entry()
     functions = decode_root(stored("root_functions.bin"), name="x", path=samples.PATH, collection=collection)
     assert functions == samples.function_root()
+    transactions = decode_entry(stored("entry_transactions.bin"), name="x", number=11, collection=collection)
+    assert transactions == samples.transaction_entry()
+    carrying = decode_root(stored("root_transactions.bin"), name="x", path=samples.PATH, collection=collection)
+    assert carrying == samples.transaction_root()
+    record = samples.transaction_record()
+    assert decode_record(stored("transaction_record.bin"), name="x", transaction=record.tx) == record
+    assert decode_floor(stored("transaction_floor.bin"), name="x") == samples.transaction_floor()
     adopted = decode_root(stored("root_adopted.bin"), name="x", path=samples.PATH, collection=collection)
     assert adopted == samples.adopted_root()
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)

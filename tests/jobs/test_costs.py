@@ -93,6 +93,22 @@ def test_reads_are_estimated_within_the_factor() -> None:
     assert found.requests == found.gets
 
 
+def test_transactions_are_estimated_within_the_factor() -> None:
+    with Rig() as rig:
+        for name in ("accounts", "savings"):
+            rig.database[name].insert_many([{"id": str(number), "n": 0} for number in range(100)])
+        rig.database.forward(["accounts", "savings"])
+        mark = rig.used()
+        for number in range(100):
+            with rig.database.transaction() as tx:
+                for name in ("accounts", "savings"):
+                    tx[name].update_one({"id": str(number)}, {"$inc": {"n": 1}})
+        found = rig.used() - mark
+    bill = predict(Workload(transactions_per_day=100, nodes=0))
+    assert 1 / FACTOR <= bill.count("put") / DAYS / found.puts <= FACTOR
+    assert 1 / FACTOR <= bill.count("get") / DAYS / found.gets <= FACTOR
+
+
 def test_storage_is_estimated_within_a_factor_of_three() -> None:
     waiting = list(documents(2_000))
     with Rig() as rig:
@@ -110,10 +126,27 @@ def test_storage_is_estimated_within_a_factor_of_three() -> None:
 
 
 def test_more_of_anything_costs_more_and_larger_batches_less() -> None:
-    base = Workload(documents=1e6, writes_per_day=1e5, batch=10, reads_per_day=1e5, collections=2, indexes=1)
+    base = Workload(
+        documents=1e6,
+        writes_per_day=1e5,
+        batch=10,
+        reads_per_day=1e5,
+        collections=2,
+        indexes=1,
+        transactions_per_day=100,
+    )
     dollars = predict(base).dollars
     numbers = {name: getattr(base, name) for name in Workload.__dataclass_fields__}
-    for name in ("documents", "bytes", "writes_per_day", "reads_per_day", "nodes", "indexes", "months"):
+    for name in (
+        "documents",
+        "bytes",
+        "writes_per_day",
+        "reads_per_day",
+        "nodes",
+        "indexes",
+        "months",
+        "transactions_per_day",
+    ):
         assert predict(Workload(**{**numbers, name: numbers[name] * 2})).dollars > dollars, name
     assert predict(Workload(**{**numbers, "batch": 100})).dollars < dollars
     assert len({predict(base, prices).dollars for prices in PRICE_LISTS.values()}) == len(PRICE_LISTS)

@@ -23,7 +23,9 @@ PUBLIC = {
     "records": "records of NDJSON, JSON and CSV",
     "results": "the rows of a query",
     "schema": "plans and changes of a schema, and the published one",
+    "snapshot": "one moment over several collections, for reading",
     "status": "how far collections, indexes and manifests are",
+    "transaction": "several collections, read and changed at one moment",
     "trash": "deleted documents that can be restored",
     "update": "results of updates and deletes",
 }

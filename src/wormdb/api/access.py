@@ -17,6 +17,7 @@ from wormdb.errors import (
     NotFoundError,
     PermissionDeniedError,
     SchemaMismatchError,
+    SnapshotTooOldError,
     UniqueViolationError,
     WormError,
 )
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from wormdb.api.author import Author
     from wormdb.api.calls import CallKind
     from wormdb.api.write import EncodedDocument, PreparedOperation, Writer
+    from wormdb.bql.tree import Filter
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.engine.commit.operations import Guard, Operation
     from wormdb.engine.history.read import History
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.deadline import within
 
-__all__ = ["NOW", "Access", "Freshness", "Home"]
+__all__ = ["NOW", "Access", "Freshness", "Home", "Session"]
 
 
 T = TypeVar("T")
@@ -75,6 +77,26 @@ class Home(Protocol):
 
     def collect(self, folder: str, *, dry_run: bool) -> GcResult:
         """Remove garbage from the collection in a folder."""
+        ...
+
+
+class Session(Protocol):
+    """One collection in a transaction or a snapshot: a state of its own, and what becomes of reads and writes."""
+
+    def view(self, at_least: int = 0) -> View:
+        """The state that it sees, its own writes included. Raises what ends the transaction."""
+        ...
+
+    def read(self, identity: bytes) -> tuple[View, StoredVersion | None]:
+        """That state, and what is under an id, given as JSON; it is noted as read."""
+        ...
+
+    def note(self, tree: Filter | None) -> None:
+        """Note that what a filter finds is read; None if all documents are."""
+        ...
+
+    def commit(self, pending: Pending) -> CommitResult:
+        """Check a batch and keep it for the end of the transaction. Nothing is written."""
         ...
 
 
@@ -109,6 +131,8 @@ class Access(Generic[T]):
     """For a model that is only read: perhaps another program keeps its files."""
     freshness: Freshness = NOW
     """Of reads that do not say it."""
+    session: Session | None = None
+    """The transaction or snapshot that this handle belongs to; None outside of one."""
 
     @property
     def name(self) -> str:
@@ -143,7 +167,10 @@ class Access(Generic[T]):
         if files is not None:
             found = files.find(normalize(identity))
             return None if found is None else self.writer.show_past(found)
-        view, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
+        if self.session is not None:
+            view, held = self.seen(self.writer.encoded_id(identity), freshness)
+        else:
+            view, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
         return None if held is None or held.document is None else self.writer.show(held, view.number)
 
     def find_text(self, identity: Any, freshness: Freshness | None = None) -> bytes | None:
@@ -152,7 +179,10 @@ class Access(Generic[T]):
         if files is not None:
             found = files.find(normalize(identity))
             return None if found is None else json.encode(show_values(found.document or b""))
-        _, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
+        if self.session is not None:
+            _, held = self.seen(self.writer.encoded_id(identity), freshness)
+        else:
+            _, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
         return None if held is None or held.document is None else show_text(held.document)
 
     def has(self, identity: Any, freshness: Freshness | None = None) -> bool:
@@ -160,8 +190,28 @@ class Access(Generic[T]):
         files = self.files
         if files is not None:
             return files.exists(normalize(identity))
-        _, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
+        if self.session is not None:
+            _, held = self.seen(self.writer.encoded_id(identity), freshness)
+        else:
+            _, held = self.get(self.writer.key_of(identity), freshness or self.freshness)
         return held is not None and held.document is not None
+
+    def seen(self, identity: bytes, freshness: Freshness | None = None) -> tuple[View, StoredVersion | None]:
+        """What is under an id, given as JSON, in the state now, or in that of a transaction, which notes it.
+
+        Costs and raises as `get`.
+        """
+        if self.session is None:
+            return self.get(id_key(identity))
+        self._view_of(self.session, freshness)
+        view, held = self.session.read(identity)
+        return view, held
+
+    def _view_of(self, session: Session, freshness: Freshness | None) -> View:
+        _ = self.log  # files of another program are no part of a transaction
+        view = session.view(0 if freshness is None else freshness.at_least)
+        self.writer.check_definition(view)
+        return view
 
     def get(self, key: bytes, freshness: Freshness = NOW) -> tuple[View, StoredVersion | None]:
         """The state now, or one that is as new as told, and what is under a key in it.
@@ -177,6 +227,8 @@ class Access(Generic[T]):
 
     def view(self, freshness: Freshness | None = None) -> View:
         """The state now, or one that is as new as told. 1 GET; raises SchemaMismatchError, InvalidRequestError."""
+        if self.session is not None:
+            return self._view_of(self.session, freshness)
         wanted = freshness or self.freshness
         ledger = self.ledger if self.readonly is None else self.log
         view = ledger.view(staleness_ms=wanted.stale_ms, at_least=wanted.at_least)
@@ -184,6 +236,23 @@ class Access(Generic[T]):
             return self.present()
         self.writer.check_definition(view)
         return view
+
+    def trusted(self) -> View | None:
+        """The state that this process knows, as `Ledger.trusted` says; None in a transaction. No requests."""
+        return self.ledger.trusted() if self.session is None else None
+
+    def known(self) -> View:
+        """The state as far as this process knows it, or that of a transaction. Costs as `Ledger.known`."""
+        return self.ledger.known() if self.session is None else self._view_of(self.session, None)
+
+    def renew(self, view: View, error: SnapshotTooOldError) -> None:
+        """Begin with the newest root, because an object of the root below a view is gone; see `Ledger.renew`.
+
+        The state of a transaction is gone for good then: raises `error`.
+        """
+        if self.session is not None:
+            raise error
+        self.ledger.renew(view, error)
 
     def _fits(self, view: View) -> bool:
         """Whether the model fits a state, which may be old: a refusal is of the state now."""
@@ -195,6 +264,8 @@ class Access(Generic[T]):
 
     def present(self) -> View:
         """The state now: a moment of the past can be told only if all entries before it are known. 1 GET."""
+        if self.session is not None:
+            return self._view_of(self.session, None)
         view = self.log.view()
         self.writer.check_definition(view)
         return view
@@ -221,6 +292,12 @@ class Access(Generic[T]):
         Raises InvalidRequestError, and PermissionDeniedError if another program is known to keep the collection.
         """
         self._check_own()
+        if self.session is not None and (actor is not None or metadata is not None):
+            raise InvalidRequestError(
+                f"actor or metadata of one change in {self.name}",
+                reason="all changes of a transaction have the same",
+                fix="give them to db.transaction(actor=…, metadata=…)",
+            )
         return self.author.but(actor, metadata)
 
     def check_mode(self) -> None:
@@ -263,7 +340,7 @@ class Access(Generic[T]):
         what = f"document {identity!r} in {self.name}"
         attempts = self.settings.modify_attempts
         for _ in range(attempts):
-            view, held = self.get(key)
+            view, held = self.get(key) if self.session is None else self.seen(self.writer.encoded_id(identity))
             if held is None or held.document is None:
                 raise NotFoundError(what, reason="it does not exist")
             document = self.writer.show(held, view.number)
@@ -272,7 +349,8 @@ class Access(Generic[T]):
             try:
                 return self.write("save", document if changed is None else changed, by, loaded)
             except ConflictError:
-                continue
+                if self.session is not None:
+                    raise  # its state does not move
         raise ConflictError(what, reason=f"another writer changed it {attempts} times in a row")
 
     def loaded_at(self, document: Any, rev: Any) -> ReadVersion:
@@ -287,7 +365,7 @@ class Access(Generic[T]):
                 fix="use what rev_of gives",
             )
         identity = self.writer.identity_of(document)
-        view, held = self.get(id_key(identity))
+        view, held = self.seen(identity)
         if held is None or held.document is None or held.rev != rev:
             raise make_conflict(identity, self.name, rev)
         return ReadVersion(held, view.number, self.writer.origin)
@@ -296,7 +374,7 @@ class Access(Generic[T]):
         """Raise ConflictError if a document is no longer what it was read as."""
         assert shape.id is not None
         assert shape.loaded is not None
-        _, held = self.get(id_key(shape.id))
+        _, held = self.seen(shape.id)
         known = shape.loaded.held
         if held is None or held.document is None or held.version != known.version:
             raise make_conflict(shape.id, self.name, known.rev)
@@ -355,7 +433,7 @@ class Access(Generic[T]):
         1 PUT without competing writers. Raises what the batch is refused for.
         """
         self.check_mode()
-        known = self.ledger.known()
+        known = self.known()
         events = self.writer.first_events(known)
         final = self.writer.final(operations, self.writer.in_force(known), by)
         guards = Guards.of(self.writer.guard(final, events), guard)
@@ -415,6 +493,8 @@ class Access(Generic[T]):
             body=self.writer.definition,
             is_steady=is_steady,
         )
+        if self.session is not None:
+            return self.session.commit(pending)
         if operations and events:
             self.home.publish()
         return self.ledger.commit(pending, seconds=self.settings.commit_seconds)

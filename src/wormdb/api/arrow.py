@@ -126,6 +126,8 @@ class _RangeReader:
             return cls(None, access.writer.model, low, high, answer=access.files.answer())
         if as_of is None:
             view = access.view()
+            if access.session is not None:
+                access.session.note(None)
             return cls(view, _model(access, view), low, high)
         moment = parse_as_of(as_of, access.clock.now_ms())
         present = access.present()

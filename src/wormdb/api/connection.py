@@ -11,7 +11,7 @@ from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
-from wormdb.storage.pool import SerialPool
+from wormdb.storage.pool import SerialPool, ThreadPool
 from wormdb.storage.retry import RetryingStore
 from wormdb.storage.store import Store, check_key
 from wormdb.storage.wrapped import Lifetime
@@ -19,7 +19,7 @@ from wormdb.system.deadline import Deadline, within
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from wormdb.engine.ledger import ForwardMode, Ledger, MiscClock, Runtime
     from wormdb.files.foreign.collections import ForeignCollections
@@ -92,6 +92,10 @@ def cache_folder(settings: Settings, environment: Mapping[str, str]) -> str | No
     """The folder in which objects stay when a process ends; None if there is none."""
     folder = settings.cache_folder if settings.cache_folder is not None else environment.get("WORM_CACHE")
     return str(Path(folder).expanduser()) if folder else None
+
+
+WRITER_THREADS = 64
+"""Commits to several collections at once that one process has on their way."""
 
 
 class Ledgers:
@@ -172,6 +176,7 @@ class Ledgers:
             after_forward=self._publish_files,
             trim_floor=self._trim_floor,
             is_distant=self._is_distant,
+            writers=ThreadPool(WRITER_THREADS) if isinstance(self._pool, ThreadPool) else self._pool,
         )
 
     @property
@@ -246,6 +251,14 @@ class Ledgers:
         rules = RetentionRules(log_retention_ms=settings.log_retention_ms, job_expiry_ms=settings.job_expiry_ms)
         return collect(self.site(prefix), rules, dry_run=dry_run, told=told)
 
+    def collect_records(self, collections: Callable[[], Iterable[str]], *, dry_run: bool = False) -> int:
+        """Remove records of transactions over several collections. Costs and raises as `collect_records`."""
+        from wormdb.maintenance.gc.transactions import collect_records
+
+        self.lifetime.check()
+        store = self.store.inner if isinstance(self.store, CachedStore) else self.store
+        return collect_records(self.runtime.on(store), collections, dry_run=dry_run)
+
     def plans_of(self, prefix: str) -> PlanCache:
         """The plans that are remembered for a collection."""
         from wormdb.query.planner.cache import PlanCache
@@ -275,6 +288,8 @@ class Ledgers:
         if self.lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
             if self._runtime is not None and self._runtime.background is not None:
                 self._runtime.background.close()
+            if self._runtime is not None:
+                self._runtime.writers.close()
             self._pool.close()
         self.store.close()
 

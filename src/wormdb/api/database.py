@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from wormdb.api.author import Author
 from wormdb.api.calls import limited, reads, works
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of
+from wormdb.api.transaction_methods import OpenTransactions, TransactionMethods
 from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.settings import Settings
@@ -107,7 +108,7 @@ class _SchemaHolder:
     schema: Schema | None
 
 
-class Database:
+class Database(TransactionMethods):
     """One bucket or folder. A context manager; thread-safe; not to be used after a fork."""
 
     def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations
@@ -132,6 +133,7 @@ class Database:
         self._declared = _SchemaHolder(schema)
         self._by = Author.of(actor)
         self._definitions: dict[type[Any], Model] = {}
+        self._transactions = OpenTransactions()
         self._is_owner = True
 
     def as_actor(self, actor: str, metadata: Mapping[str, Any] | None = None) -> Database:
@@ -159,9 +161,9 @@ class Database:
 
     def __getitem__(self, name: str) -> Collection[Document]:
         """A collection without a schema, at folder `name`."""
-        from wormdb.api.document import PlainCodec
+        from wormdb.api.collection import Collection
 
-        return self._collection(folder_of(name), name, None, PlainCodec())
+        return Collection(self._named(name))
 
     @overload
     def model(self, model: str, /, **outer: Any) -> Collection[Document]: ...
@@ -174,17 +176,37 @@ class Database:
         model of its own. 1 GET if the published schema has to be read, for a class at its first use.
         Raises NotFoundError for an unknown model.
         """
+        from wormdb.api.collection import Collection
+
+        return Collection(self._modeled(model, outer))
+
+    def _named(self, name: str) -> Access[Document]:
+        from wormdb.api.document import PlainCodec
+
+        return self._access(folder_of(name), name, None, PlainCodec(), {})
+
+    def _modeled(self, model: str | type[Any], outer: Mapping[str, Any]) -> Access[Any]:
         from wormdb.api.document import ClassCodec, PlainCodec
         from wormdb.schema.identity import check_outer
 
         if isinstance(model, str):
             definition = self._model(model)
             prefix = definition.path.collection_prefix(check_outer(definition, outer))
-            return self._collection(prefix, model, definition, PlainCodec(), outer)
+            return self._access(prefix, model, definition, PlainCodec(), outer)
         codec = ClassCodec(model)
         definition = self._definition(model, codec)
         prefix = definition.path.collection_prefix(check_outer(definition, outer))
-        return self._collection(prefix, definition.name, definition, codec, outer)
+        return self._access(prefix, definition.name, definition, codec, outer)
+
+    def _of_handle(self, handle: Collection[Any]) -> Access[Any]:
+        access = handle._access  # noqa: SLF001 - it is ours, if it is of this database
+        if access.ledger is not self._ledgers.opened().get(access.ledger.collection):
+            raise InvalidRequestError(
+                f"{handle!r} in a transaction",
+                reason=f"it is of another database than {self.url}",
+                fix="use collections of one database",
+            )
+        return access
 
     @property
     def schema(self) -> Schema | None:
@@ -385,7 +407,8 @@ class Database:
         Retired objects, what writers left behind, jobs that were not ended, the log past its retention; with `dry_run`
         nothing is written. 3 GETs for each collection, 1 LIST for each 1,000 objects, 1 GET for each page of a list and
         each inner node of an index; if something goes 2 PUTs and 1 DELETE for each 1,000. `told` hears how far it is.
-        Without names also what checks of the store left behind, for 1 GET and 1 LIST.
+        Without names also what checks of the store left behind, for 1 GET and 1 LIST, and records of transactions that
+        are finished everywhere, for 1 LIST if there are none.
         Raises CorruptionError if it is not certain what is needed, UnavailableError, OutcomeUnknownError.
         """
         found = [self._ledgers.gc(prefix, dry_run=dry_run, told=told) for prefix in self._prefixes(names)]
@@ -393,6 +416,8 @@ class Database:
             from wormdb.storage.conditions import remove_probes
 
             remove_probes(self._store)
+        if names is None:
+            self._ledgers.collect_records(self.collections, dry_run=dry_run)
         return found
 
     @works
@@ -487,13 +512,6 @@ class Database:
             known = {} if schema is None else schema.models
             self._definitions[cls] = known.get(codec.model.name, codec.model)
         return self._definitions[cls]
-
-    def _collection(
-        self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any] | None = None
-    ) -> Collection[T]:
-        from wormdb.api.collection import Collection
-
-        return Collection(self._access(prefix, name, model, codec, outer or {}))
 
     def _access(
         self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any]

@@ -14,7 +14,7 @@ from wormdb.format.values import equal, normalize_document
 from wormdb.schema.identity import SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.engine.state.view import StoredVersion
     from wormdb.system.types import LogNumber
@@ -26,6 +26,7 @@ __all__ = [
     "Memory",
     "PlainCodec",
     "StoredRow",
+    "TransactionOrigin",
     "memory_of",
     "remember",
     "rev_of",
@@ -41,6 +42,21 @@ __all__ = [
 
 _MEMORY: Final = "_wormdb_memory"
 """The name in an instance's `__dict__`: no field of a class, so that comparing and writing it leave it out."""
+
+
+class TransactionOrigin(str):
+    """The log that a document of a transaction comes from; it knows what became of the transaction.
+
+    It equals the name of the log. A document that is sent elsewhere leaves it behind: there it was never read.
+    """
+
+    __slots__ = ("settle",)
+
+    settle: Callable[[ReadVersion, str], ReadVersion | None]
+    """What a document was read as, for a writer to the log `str`; None if nothing is there that it was read as."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (str, (f"a transaction on {self!s}",))
 
 
 class Document(dict[str, Any]):
@@ -77,9 +93,9 @@ class Document(dict[str, Any]):
 
     @property
     def rev(self) -> int:
-        """The log number of the last change."""
+        """The log number of the last change; 0 while that is not known, as of a change of an open transaction."""
         held = self._held
-        return 0 if held is None else held.rev
+        return 0 if held is None else _revision(self.loaded, held)
 
     @property
     def seq(self) -> int:
@@ -158,7 +174,7 @@ def rev_of(document: object) -> int | None:
     """
     memory = memory_of(document)
     if memory is not None:
-        return None if memory.held is None else memory.held.rev or None
+        return None if memory.held is None else _revision(memory.loaded, memory.held) or None
     if not isinstance(document, Mapping) and not hasattr(document, "__dict__"):
         raise InvalidRequestError(
             f"revision of a {type(document).__name__}",
@@ -166,6 +182,19 @@ def rev_of(document: object) -> int | None:
             fix="declare the class without slots, and a Struct with dict=True",
         )
     return None
+
+
+def _revision(loaded: ReadVersion | None, held: StoredVersion) -> int:
+    """The log number of a version; 0 if no entry of the log is known to have it."""
+    if loaded is not None and type(loaded.origin) is TransactionOrigin:
+        try:
+            loaded = loaded.origin.settle(loaded, "")
+        except WormError:
+            return 0  # the transaction is open, or it is not known what became of it
+        if loaded is None:
+            return 0
+        held = loaded.held
+    return held.rev if loaded is None or held.rev <= loaded.number or not held.seq else 0
 
 
 def show_document(

@@ -374,7 +374,7 @@ class QueryMethods(Generic[T]):
         timeout: float | None = None,
     ) -> int:
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
-        if filter is None and self._access.files is None:
+        if filter is None and self._access.files is None and self._access.session is None:
             if at_least is not None or stale_ms is not None:
                 from wormdb.api.options import check_freshness
 

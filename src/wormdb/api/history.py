@@ -163,6 +163,8 @@ class CollectionHistory(Generic[T]):
             return (access.writer.show_past(held) for held in found)
         if as_of is None:
             view = access.view()
+            if access.session is not None:
+                access.session.note(None)
             return (access.writer.show(held, view.number) for _, held in view.scan(low, high) if _is_alive(held))
         moment = parse_as_of(as_of, access.clock.now_ms())
         past = access.history(access.present()).scan(moment, low, high)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access, Freshness
     from wormdb.api.options import CheckedQuery, WrittenFilter
     from wormdb.bql.aggregation import Aggregation
+    from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import StoredVersion, View
@@ -112,6 +113,51 @@ class LogState(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class NotedState(LogState[T]):
+    """The state of a transaction, which notes what is read of it."""
+
+    def _note(self, tree: Filter) -> None:
+        assert self.access.session is not None, "only states of transactions are noted"
+        self.access.session.note(tree)
+
+    def hits(self, request: QueryRequest) -> Iterator[Hit]:
+        """As `LogState`."""
+        self._note(request.filter)
+        return LogState.hits(self, request)
+
+    def count(self, request: QueryRequest) -> int:
+        """As `LogState`."""
+        self._note(request.filter)
+        return LogState.count(self, request)
+
+    def aggregate(self, aggregation: Aggregation, request: QueryRequest) -> dict[str, Any]:
+        """As `LogState`."""
+        self._note(request.filter)
+        return LogState.aggregate(self, aggregation, request)
+
+    def tabulate(self, request: QueryRequest, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
+        """As `LogState`."""
+        self._note(request.filter)
+        return LogState.tabulate(self, request, paths)
+
+    def explain(self, request: QueryRequest, *, analyze: bool) -> Explanation:
+        """As `LogState`."""
+        self._note(request.filter)
+        return LogState.explain(self, request, analyze=analyze)
+
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
+        """As `LogState`: if one of them is not there, any document that comes may be it."""
+        found = LogState.fetch(self, keys)
+        session = self.access.session
+        assert session is not None, "only states of transactions are noted"
+        for held in found.values():
+            session.read(held.id)
+        if len(found) < len(set(keys)):
+            session.note(None)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class FileState(Generic[T]):
     """Files that another program keeps: they have no states, and are read as they are."""
 
@@ -181,6 +227,8 @@ def open_state(
         return FileState(access, files.answer())
     if moment is None:
         view = access.view(freshness)
+        if access.session is not None:
+            return NotedState(access, view, EngineSource(view, access.ledger), view.number)
         return LogState(access, view, EngineSource(view, access.ledger), view.number)
     present = access.present()
     from wormdb.engine.state.moments import view_at  # the present is asked for more often than the past
@@ -261,7 +309,7 @@ class QueryRun(Generic[T]):
             except SnapshotTooOldError as error:
                 if self._is_shown or not isinstance(state, LogState):
                     raise
-                self.access.ledger.renew(state.view, error)
+                self.access.renew(state.view, error)
                 self._state = open_state(self.access, self.query.moment, NOW, as_shown=not self.query.is_past)
         return read(self.state)
 

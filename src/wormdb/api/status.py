@@ -421,7 +421,7 @@ class CollectionManifest(Generic[T]):
 
     def files(self) -> ParquetFiles:
         """1 GET in a warm process, and 1 for each page of a long list of blocks."""
-        view = self.access.present()
+        view = self.access.present().bare
         entries = view.overlay.entries(view.number)
         times = [entry.misc for entry in entries[-1:]] + ([] if view.place is None else [view.place.root.misc])
         fields = () if view.place is None else decode_field_statistics(view.place.root.statistics)

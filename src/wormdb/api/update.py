@@ -172,6 +172,8 @@ class Updater(Generic[T]):
             try:
                 return once(*self._find(targets))
             except ConflictError as error:
+                if access.session is not None:
+                    raise  # its state does not move
                 last = error
         raise ConflictError(
             f"{verb} in {access.name}",
@@ -181,7 +183,7 @@ class Updater(Generic[T]):
 
     def _at_once(self, targets: Targets, once: Try) -> ChangeResult | None:
         """Change one document by its id as this process knows it; None if that has to be decided by a newer state."""
-        view = None if targets.identity is MISSING else self._access.ledger.trusted()
+        view = None if targets.identity is MISSING else self._access.trusted()
         if view is None:
             return None
         try:
@@ -259,10 +261,15 @@ class Updater(Generic[T]):
         access = self._access
         if targets.identity is MISSING:
             view = access.present()
+            if access.session is not None:
+                access.session.note(targets.filter)
             request = QueryRequest(targets.filter, sort=targets.sort, limit=targets.limit)
             source = EngineSource(view, access.ledger)
             return view, _rows(run(request, source, cache=access.plans, clock=access.clock))
-        view, held = access.get(encode_key(targets.identity))
+        if access.session is not None:
+            view, held = access.seen(json.encode(targets.identity))
+        else:
+            view, held = access.get(encode_key(targets.identity))
         return view, _matching(held, compile_filter(targets.filter))
 
     def _shape(self, edit: Edit, document: Document, now: datetime, loaded: ReadVersion) -> EncodedDocument | None:

@@ -10,6 +10,7 @@ from wormdb.api.document import (
     ClassCodec,
     Document,
     Memory,
+    TransactionOrigin,
     memory_of,
     remember,
     show_document,
@@ -365,6 +366,8 @@ class Writer(Generic[T]):
 
     def _now(self, change: LoggedChange, number: LogNumber, *, is_last: bool = True) -> ReadVersion:
         held = StoredVersion(change.id, number, change.seq if is_last else 0, change.after)
+        if isinstance(self.origin, TransactionOrigin):
+            return ReadVersion(held, LogNumber(number - 1), self.origin)
         # No state shows what was changed again, so the one before is the newest that may be compared with.
         return ReadVersion(held, number if is_last else LogNumber(number - 1), self.origin)
 
@@ -396,13 +399,16 @@ class Writer(Generic[T]):
         values = validate(model, json.decode_document(document, name="document"))
         return json.encode_document(self._stamped(values, model, is_change=True))
 
-    def at(self, clock: Clock, chance: Chance) -> Writer[T]:
-        """The same, with times and ids from elsewhere: those of a job are of one moment. No requests."""
+    def at(self, clock: Clock, chance: Chance, origin: str | None = None) -> Writer[T]:
+        """The same, with times and ids from elsewhere: those of a job are of one moment. No requests.
+
+        With `origin` its documents are known to come from there: from a transaction on the same log.
+        """
         return Writer(
             self.name,
             self.model,
             self._codec,
-            origin=self.origin,
+            origin=self.origin if origin is None else origin,
             clock=clock,
             chance=chance,
             files=self._files,
@@ -504,6 +510,8 @@ class Writer(Generic[T]):
             )
         loaded = None if memory is None else memory.loaded
         if loaded is None or loaded.origin == self.origin:
+            if loaded is not None and type(loaded.origin) is TransactionOrigin:
+                return loaded.origin.settle(loaded, self.origin)
             return loaded
         if verb == "insert":
             return None

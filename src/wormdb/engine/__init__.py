@@ -35,7 +35,8 @@ PUBLIC = {
 PUBLIC_TO = {
     "api": (
         *("blocks.memory", "bulk.attach", "bulk.columns", "bulk.rows", "bulk.task", "commit.blobs", "commit.define"),
-        *("commit.resolve", "index.unique", "migrate", "tree.extract"),
+        *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "migrate", "tree.extract"),
+        "transact.coordinator",
     ),
     "cli": ("log.peers",),
     "files": ("blocks.write", "history.changes", "log.objects"),

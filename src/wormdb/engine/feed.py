@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.commit.head import BaseLoader
     from wormdb.engine.history.read import History
     from wormdb.engine.log.entries import Log, LogRecord
     from wormdb.engine.log.root import Register, RootState
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import LoggedBatch
     from wormdb.system.types import StoreTime
 
-__all__ = ["Feed", "FeedHistory", "FeedParts", "places_of"]
+__all__ = ["Feed", "FeedHistory", "FeedParts", "LedgerPast", "places_of"]
 
 
 class FeedHistory(Protocol):
@@ -39,6 +40,23 @@ class FeedHistory(Protocol):
     def version(self, key: bytes, seq: int) -> bytes | None:
         """What change `seq` left of a document, as JSON."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPast:
+    """The past of a collection, as a process has it."""
+
+    load: BaseLoader
+    history: Callable[[], History]
+
+    def attached(self, event: JobAttached, number: LogNumber) -> Base:
+        """The documents of blocks that entry `number` attaches."""
+        return self.load.attached(event, number)
+
+    def version(self, key: bytes, seq: int) -> bytes | None:
+        """What change `seq` left of a document, as JSON."""
+        found = self.history().version(key, seq)
+        return None if found is None else found.document
 
 
 class Feed:

@@ -6,20 +6,22 @@ their own clocks and stores, in one process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from wormdb.engine.blocks.cache import ColumnCache
-from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.blocks.runs import RunBase
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.commit.commit import CommitResult, Committer
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.offers import Offers
-from wormdb.engine.commit.operations import CommitId, Pending
+from wormdb.engine.commit.operations import CommitId, LockedError, Pending
 from wormdb.engine.commit.readers import GroupRead
 from wormdb.engine.commit.turns import GroupCommit, WriterTurns
 from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Advance, Background, ForwardMode, Keeper, TailLimits
+from wormdb.engine.index.bases import BaseShelf
 from wormdb.engine.index.read import read_index
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.clock import MiscClock
@@ -27,11 +29,12 @@ from wormdb.engine.log.entries import Log
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.peers import Services
-from wormdb.engine.log.root import Place, Register
+from wormdb.engine.log.root import Register
+from wormdb.engine.state.prepared import Decisions
 from wormdb.engine.state.projection import DEFAULT_SIZES, Sizes
-from wormdb.engine.state.view import EmptyBase
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError, WormError
 from wormdb.settings import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
+from wormdb.storage.pool import SerialPool
 from wormdb.system.deadline import Deadline, current, within
 
 if TYPE_CHECKING:
@@ -48,8 +51,11 @@ if TYPE_CHECKING:
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.history.read import History
     from wormdb.engine.index.read import IndexReader
-    from wormdb.engine.log.root import RootState
     from wormdb.engine.state.view import Base, StoredVersion, View
+    from wormdb.engine.transact.arbiter import Arbiter
+    from wormdb.engine.transact.coordinator import Coordinator
+    from wormdb.engine.transact.records import TransactionRecords
+    from wormdb.engine.transact.shown import ShownStates
     from wormdb.engine.tree.definition import Index
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.entry import Entry
@@ -57,7 +63,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
-    from wormdb.system.types import LogNumber
+    from wormdb.system.types import LogNumber, StoreTime
 
 __all__ = [
     "Background",
@@ -101,6 +107,10 @@ class Runtime:
     """The lowest number of a collection's log that all readers beside the root have applied; None if there are none."""
     is_distant: bool = False
     """Whether an answer of the store takes so long that two are better asked for at once."""
+    decisions: Decisions = field(default_factory=Decisions)
+    """Which transactions over several collections are known to have committed, or not."""
+    writers: Pool = field(default_factory=SerialPool)
+    """Runs commits to several collections; its threads wait for those of `pool`."""
 
     def open(self, collection: str) -> Ledger:
         """A ledger of its own of a collection, which begins with the newest root. No requests."""
@@ -118,6 +128,27 @@ class Runtime:
     def batch_id(self) -> str:
         """A new id for a batch."""
         return self.chance.token(16).hex()
+
+    @property
+    def records(self) -> TransactionRecords:
+        """Whether transactions over several collections committed."""
+        from wormdb.engine.transact.records import TransactionRecords
+
+        return TransactionRecords(self.store, self.misc, self.clock, self.chance)
+
+    @property
+    def arbiter(self) -> Arbiter:
+        """Finds out what became of transactions."""
+        from wormdb.engine.transact.arbiter import Arbiter
+
+        return Arbiter(self.records, self.decisions, self.pool, self.clock, self.chance)
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Commits transactions over several collections."""
+        from wormdb.engine.transact.coordinator import Coordinator
+
+        return Coordinator(self.records, self.decisions, self.writers, self.clock, self.chance)
 
 
 class Ledger:
@@ -141,13 +172,14 @@ class Ledger:
         """Its blocks of documents."""
         self._past = Shelf(store, pool, paths.history)
         self._writer = runtime.writer
-        self._load = _Loader(store, pool, paths, self.trees, self.shelf)
+        self._load = BaseShelf(store, pool, paths, self.trees, self.shelf)
         pace, offers = WriterTurns(clock, chance), Offers(self._log)
         self._head = Head(self._log, self._register, runtime.misc, self._load, (pace.told, offers.told))
         self._readers = GroupRead(self._head, clock)
         self._advance = Advance(
             self._head, self._register, self._forwarder, interval_ms=runtime.limits.interval_ms, clock=clock
         )
+        self._shown_states: ShownStates | None = None
         self._committer = Committer(
             self._log,
             head=self._head,
@@ -158,6 +190,7 @@ class Ledger:
             pace=pace,
             offers=offers,
             settle_attached=self._advance.run,
+            decided=runtime.decisions,
         )
         self._group = GroupCommit(self._committer.commit, clock, self._committer.fate_of, self._committer.withdraw)
         after = runtime.after_forward
@@ -191,7 +224,7 @@ class Ledger:
             self._writer,
             self._runtime.pool,
             commit=self._commit_events,
-            view=self.view,
+            view=lambda: self.view().bare,
             forward=self._advance.run,
             shelf=self.trees,
             data=self.shelf,
@@ -201,6 +234,15 @@ class Ledger:
         from wormdb.engine.forward.rewrite import Rewriter
 
         return Rewriter(self._register, self._writer, self.shelf, self._runtime.sizes.block_target)
+
+    @property
+    def _shown(self) -> ShownStates:
+        """What is made of states with pending transactions."""
+        if self._shown_states is None:
+            from wormdb.engine.transact.shown import ShownStates
+
+            self._shown_states = ShownStates(self._head, self._readers, self._runtime.arbiter)
+        return self._shown_states
 
     @property
     def blobs(self) -> Blobs:
@@ -223,9 +265,11 @@ class Ledger:
         """
         self._runtime.check()
         if not staleness_ms and not at_least:
-            return self._readers.view(keys)
-        known = self._known_within(staleness_ms, at_least) if staleness_ms else None
-        return known or self._ask(staleness_ms, at_least, keys)
+            view = self._readers.view(keys)
+        else:
+            known = self._known_within(staleness_ms, at_least) if staleness_ms else None
+            view = known or self._ask(staleness_ms, at_least, keys)
+        return self._shown.newest(view) if view.pending else view
 
     def _ask(
         self, staleness_ms: float, at_least: int, keys: Sequence[bytes] = (), beside: Callable[[], None] | None = None
@@ -254,6 +298,11 @@ class Ledger:
         """The highest log number that this process has read or written. No requests."""
         return self._head.seen
 
+    @property
+    def sequence(self) -> int:
+        """The greatest id made of digits, deleted or not, that this process has read or written. No requests."""
+        return self._head.sequence()
+
     def trusted(self) -> View | None:
         """The state that this process knows, if it is likely to be the newest; None if it had better ask. No requests.
 
@@ -263,7 +312,10 @@ class Ledger:
         self._runtime.check()
         if self._head.others > self._readers.quiet:
             return None
-        return self._known_within(KNOWLEDGE_MS_MAX)
+        view = self._known_within(KNOWLEDGE_MS_MAX)
+        if view is None or not view.pending:
+            return view
+        return self._shown.known(view) if self._shown.is_decided(view) else None
 
     def get(self, key: bytes, *, staleness_ms: float = 0, at_least: int = 0) -> tuple[View, StoredVersion | None]:
         """The state as `view` gives it, and what is under an id's key in it. 1 GET as there, and 1 for a block's page.
@@ -290,7 +342,10 @@ class Ledger:
                 is_gone = True  # its root was replaced long ago; what is read below finds the new one
 
         view = self._ask(staleness_ms, at_least, beside=look_up)
-        if is_gone or view.base is not known.base or view.is_ahead or view.overlay.attached(view.number):
+        if view.pending:
+            view = self._shown.newest(view)
+        is_other = view.base is not known.base or view.is_ahead or view.pending
+        if is_gone or is_other or view.overlay.attached(view.number):
             return self._get(key, view=view)
         return view, view.overlay.get(key, view.number) or found
 
@@ -335,7 +390,7 @@ class Ledger:
         """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
         from wormdb.engine.history.read import History
 
-        return History(view, past=self._past, data=self.shelf)
+        return History(view.bare, past=self._past, data=self.shelf)
 
     def index(self, view: View, index: Index) -> IndexReader | None:
         """An index at the state of a view of this ledger; None if it cannot answer. Costs as `read_index`."""
@@ -346,7 +401,13 @@ class Ledger:
         self._runtime.check()
         if not self._head.caught_up:
             return self.view()
-        return self._head.view()
+        view = self._head.view()
+        return self._shown.known(view) if view.pending else view
+
+    @property
+    def time(self) -> StoreTime | None:
+        """The store's time as this process last heard it of this collection; None if it shows none. No requests."""
+        return self._head.time
 
     @property
     def is_distant(self) -> bool:
@@ -379,6 +440,30 @@ class Ledger:
                 return Stager(self, partial(self.commit, seconds=seconds)).run(pending)
             return self._commit(pending, self._runtime.clock.monotonic() + deadline.left)
 
+    def prepare(self, pending: Pending, *, seconds: float = COMMIT_SECONDS) -> CommitResult:
+        """Have a batch of a transaction hold what it reads and writes, until that is finished. Costs as `commit`.
+
+        Raises as `commit`; TransactionConflictError if an older transaction that is not decided is in its way.
+        """
+        assert pending.prepare is not None
+        self._runtime.check()
+        with within(Deadline(self._runtime.clock, seconds, "commit_seconds", "steps", is_patient=True)) as deadline:
+            assert deadline is not None
+            self._before_write()
+            if pending.may_refer_to_blobs:
+                pending = self.blobs.guarded(pending)
+            return self._commit(pending, self._runtime.clock.monotonic() + deadline.left)
+
+    def finish_transactions(self, before: str = "") -> int:
+        """Finish the pending transactions that are decided, and abort the abandoned; how many are left.
+
+        With `before` those with lower ids are taken for abandoned, and only they count. As `Arbiter.judge` for those
+        that this process knows of, and 1 PUT if some can be finished.
+        """
+        if self._runtime.arbiter.judge(self._head.view().pending, before=before):
+            self.commit(Pending(self.batch_id()))
+        return sum(not before or one.id < before for one in self._head.view().pending)
+
     def _before_write(self) -> None:
         """Have the store tried before the first write; raises UnsupportedStoreError."""
         if not self._is_tried:
@@ -389,6 +474,10 @@ class Ledger:
         start, others = self._runtime.clock.monotonic(), self._head.others
         self._keeper.make_room(deadline)
         outcome = self._group.submit(pending, deadline)
+        while isinstance(outcome, LockedError):
+            # Not as a member of a group: other batches do not wait for it.
+            self._shown.await_free(pending, outcome, deadline)
+            outcome = self._group.submit(pending, deadline)
         if isinstance(outcome, WormError):
             raise outcome
         # Its slot was empty when it was tried, after the start: no entry before it is missing.
@@ -461,9 +550,9 @@ class Ledger:
 
     def feed(self, after: LogNumber, digest: bytes = b"") -> Feed:
         """The log after the entry of a number, whose hash begins with `digest`, entry by entry. No requests yet."""
-        from wormdb.engine.feed import Feed
+        from wormdb.engine.feed import Feed, LedgerPast
 
-        past = _FeedPast(self._load, lambda: self.history(self.view()))
+        past = LedgerPast(self._load, lambda: self.history(self.view()))
         return Feed(self._log, self._register, after, past, digest)
 
     def feed_parts(self) -> FeedParts:
@@ -485,48 +574,24 @@ class Ledger:
         return trimmer.run(retention_ms, self._runtime.trim_floor(self.collection))
 
     def finish(self) -> None:
-        """Write the readable files of what was committed here; before this process closes. Costs as `forward`."""
+        """Write the readable files of what was committed here; before this process closes. Costs as `forward`.
+
+        1 PUT more if transactions are pending that are known to be decided: then others need not look at their records.
+        """
+        if any(self._runtime.decisions(one.id) is not None for one in self._head.view().pending):
+            with suppress(WormError):  # others finish them
+                self.commit(Pending(self.batch_id()))
         self._keeper.finish()
 
     def forward(self) -> LogNumber:
         """Bring the whole log into blocks, indexes and history, and build the indexes that wait; through which number.
 
-        See `Keeper.forward` for what it costs.
+        See `Keeper.forward` for what it costs. Pending transactions are finished, as `finish_transactions` says.
         """
         self._runtime.check()
         self._before_write()
-        return self._keeper.forward()
-
-
-@dataclass(frozen=True, slots=True)
-class _FeedPast:
-    """What a feed asks for."""
-
-    load: _Loader
-    history: Callable[[], History]
-
-    def attached(self, event: JobAttached, number: LogNumber) -> Base:
-        return self.load.attached(event, number)
-
-    def version(self, key: bytes, seq: int) -> bytes | None:
-        found = self.history().version(key, seq)
-        return None if found is None else found.document
-
-
-@dataclass(frozen=True, slots=True)
-class _Loader:
-    """Makes the bases of a ledger's views."""
-
-    store: Store
-    pool: Pool
-    paths: EnginePaths
-    trees: IndexShelf
-    shelf: Shelf
-
-    def root(self, state: RootState) -> Base:
-        if state.root is None:
-            return EmptyBase()
-        return RunBase(Place(self.store, self.pool, self.paths, state.root), self.shelf)
-
-    def attached(self, event: JobAttached, number: LogNumber) -> Base:
-        return AttachedBase(self.store, self.pool, self.paths, event.blocks, number, self.shelf)
+        number = self._keeper.forward()
+        pending = self._head.view().pending
+        if pending and self.finish_transactions() < len(pending):
+            return self._keeper.forward()
+        return number

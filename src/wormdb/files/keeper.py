@@ -78,7 +78,7 @@ class FilesKeeper:
         """
         told = []
         for ledger in ledgers:
-            view = ledger.view()
+            view = ledger.view().bare
             names = names_in(view, ledger.collection)
             if names is not None and view.definition.keeps_files:
                 told.append(Announcement(self._bucket, names.model, ledger.collection, names.placement))
@@ -130,11 +130,11 @@ class FilesKeeper:
         register = self._register(ledger.collection)
         known = register.read()
         # A process that was overtaken may have slept for long: files may have been switched off since.
-        view = ledger.view() if is_again else ledger.known()
+        view = ledger.view().bare if is_again else ledger.known().bare
         # The writer of the record knew at least this much of the log, and of what it says about files.
         newest = 0 if known.record is None else max(known.record.through, known.record.fill_since)
         if newest > view.number:
-            view = ledger.view()
+            view = ledger.view().bare
             if newest > view.number:
                 return None
         if not view.definition.keeps_files:
@@ -155,7 +155,7 @@ class FilesKeeper:
     def _is_done(self, ledger: Ledger, number: LogNumber) -> bool:
         """Whether the files are as they should be, as far as this process knows. No requests."""
         record = self._known.get(ledger.collection)
-        view = ledger.known()
+        view = ledger.known().bare
         if record is None or record.fill is not None or record.through < max(number, view.number):
             return False
         specs = specs_of(view.definition) if view.definition.keeps_files else {}

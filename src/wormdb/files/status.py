@@ -86,7 +86,7 @@ class FilesStatus:
 def status_of(site: CollectionFiles, *, counted: bool = False) -> FilesStatus:
     """How far the files are. 1 GET, and as `Ledger.view`; with `counted` also 1 LIST for each 1,000 objects."""
     record = site.register.read().record
-    view = site.ledger.view()
+    view = site.ledger.view().bare
     names = names_in(view, site.ledger.collection)
     switched = view.definition.files
     is_filling = record is not None and record.fill is not None

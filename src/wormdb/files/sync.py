@@ -83,7 +83,7 @@ def sync_files(
     UnavailableError, OutcomeUnknownError.
     """
     collection = site.ledger.collection
-    view = site.ledger.view()
+    view = site.ledger.view().bare
     names = names_in(view, collection)
     if names is None:
         raise InvalidRequestError(
@@ -147,7 +147,7 @@ class _DocumentSync:
         """Write what should be there, and delete of the named keys what should not; by the keys of ids."""
         left = documents
         for attempt in range(_ATTEMPTS_MAX):
-            view = self.site.ledger.view()
+            view = self.site.ledger.view().bare
             names = names_in(view, self.site.ledger.collection)
             if names is None or not view.definition.keeps_files:
                 return
@@ -212,7 +212,7 @@ class _DocumentSync:
         if not doomed:
             return {}
         _delete(self.site, doomed)
-        later = self.site.ledger.view()
+        later = self.site.ledger.view().bare
         if later.number == view.number:
             return {}
         now = later.get_many(sorted(set(doomed.values())))

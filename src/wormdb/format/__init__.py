@@ -14,6 +14,7 @@ PUBLIC = {
     "segment": "ids as names in keys of objects",
     "frame": "the frame around stored bytes, with its checksum",
     "entry": "one entry of the log",
+    "change": "what a batch changes",
     "event": "events of an entry",
     "root": "the root of a collection",
     "block": "documents as Parquet: writing",
@@ -30,6 +31,7 @@ PUBLIC = {
     "past": "versions of documents",
     "blob": "keys of blobs, and references to them",
     "heartbeat": "what a node says of itself",
+    "transaction": "whether a transaction over several collections committed",
     "adopt_record": "how far an adoption is",
 }
 PUBLIC_TO = {

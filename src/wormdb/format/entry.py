@@ -8,13 +8,14 @@ the hash of the entry before it, so that no entry can be moved, edited or left o
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from wormdb.errors import CorruptionError
-from wormdb.format.event import EVENT_KINDS, Event, refuse_kinds
+from wormdb.format.change import LoggedBatch, LoggedChange
+from wormdb.format.event import EVENT_KINDS, Event, TransactionPrepared, refuse_kinds
 from wormdb.format.frame import (
     Count,
     Digest,
@@ -31,36 +32,6 @@ from wormdb.settings import ENTRY_BYTES_MAX
 __all__ = ["Entry", "LoggedBatch", "LoggedChange", "decode_entry", "encode_entry", "entry_hash"]
 
 _VERSION: Final = 1
-
-
-class LoggedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One document before and after: no `before` is an insert, no `after` a delete.
-
-    `op` is set where the images do not tell what was done: a restore (of the trash, a snapshot or an older version),
-    and a purge, which takes a document from the trash for good and has neither image.
-    """
-
-    id: bytes = msgspec.field(name="i")
-    """The document's id as extended JSON."""
-    seq: Annotated[int, Meta(ge=1, le=2**63 - 1)] = msgspec.field(name="s")
-    """Counts the changes of this document, gapless, over delete and re-create."""
-    before: bytes | None = msgspec.field(name="b", default=None)
-    after: bytes | None = msgspec.field(name="a", default=None)
-    op: Literal["restore", "purge"] | None = msgspec.field(name="o", default=None)
-    trash: bytes | None = msgspec.field(name="t", default=None)
-    """After a soft delete: the tombstone with the document, as extended JSON."""
-    snapshot: bool = msgspec.field(name="p", default=False)
-    """Whether this version is kept as a snapshot."""
-
-
-class LoggedBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one caller wrote at once; it has landed if its `id` is in the entry found."""
-
-    id: Id = msgspec.field(name="i")
-    actor: str | None = msgspec.field(name="a", default=None)
-    meta: bytes | None = msgspec.field(name="m", default=None)
-    """The caller's metadata as extended JSON."""
-    changes: tuple[LoggedChange, ...] = msgspec.field(name="c", default=())
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,7 +107,9 @@ def entry_hash(data: bytes) -> bytes:
 
 
 def _changes(entry: Entry) -> list[LoggedChange]:
-    return [change for batch in entry.batches for change in batch.changes]
+    """Those of its batches, and those that it prepares."""
+    prepared = (event.batch for event in entry.events if isinstance(event, TransactionPrepared))
+    return [change for batch in (*entry.batches, *prepared) for change in batch.changes]
 
 
 def _is_sound(change: LoggedChange) -> bool:

@@ -1,4 +1,4 @@
-"""Events of the log: changes of definition, and the life of jobs.
+"""Events of the log: changes of definition, the life of jobs, and of transactions over several collections.
 
 An event is a tagged message, so that later releases can add kinds. A reader that meets a kind that it does not act on
 cannot know what the collection is from there on, so it must stop with UnsupportedFormatError: `wormdb.format.entry`
@@ -13,6 +13,7 @@ import msgspec
 
 from wormdb.errors import UnsupportedFormatError
 from wormdb.format.blocklist import BlockEntry
+from wormdb.format.change import LoggedBatch
 from wormdb.format.frame import Count, Digest, Id, Name
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ __all__ = [
     "ShardsChanged",
     "SnapshotTaken",
     "StreamAdvanced",
+    "TransactionFinished",
+    "TransactionPrepared",
     "check_acted_on",
     "refuse_kinds",
 ]
@@ -204,6 +207,31 @@ class BlobCondemned(_Event, frozen=True, tag="blob.condemn"):
     suffix: Count = msgspec.field(name="s", default=0)
 
 
+class TransactionPrepared(_Event, frozen=True, tag="tx.prepare"):
+    """A transaction over several collections holds what it read and will write here, until it is finished.
+
+    No document changes yet. Whether it commits is told by its record, of which there is one for all collections.
+    """
+
+    tx: Id = msgspec.field(name="x")
+    """The transaction."""
+    participants: tuple[Name, ...] = msgspec.field(name="p")
+    """The folders of all collections that it prepares, in order."""
+    batch: LoggedBatch = msgspec.field(name="b")
+    """What it changes here, as the finishing entry will hold it; without changes if it only read."""
+    reads: tuple[bytes, ...] = msgspec.field(name="r", default=())
+    """The ids, as extended JSON, of documents that must stay as they are until then, there or not."""
+    filters: tuple[str, ...] = msgspec.field(name="f", default=())
+    """Filters as canonical JSON: no document that one of them matches may come, change or go until then."""
+
+
+class TransactionFinished(_Event, frozen=True, tag="tx.finish"):
+    """A transaction that was prepared here holds nothing any more. If it committed, this entry has its batch."""
+
+    tx: Id = msgspec.field(name="x")
+    committed: bool = msgspec.field(name="c", default=False)
+
+
 class Nothing(_Event, frozen=True, tag="nothing"):
     """Fills a slot so that `write_id`, which may have aimed at it, can no longer land there."""
 
@@ -230,6 +258,8 @@ Event = (
     | StreamAdvanced
     | SnapshotTaken
     | BlobCondemned
+    | TransactionPrepared
+    | TransactionFinished
     | Nothing
 )
 """Every kind of event that this release knows."""

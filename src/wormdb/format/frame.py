@@ -84,6 +84,8 @@ class FrameKind(enum.IntEnum):
     RETIRED = 8
     FILES = 9
     ADOPTION = 10
+    TRANSACTION = 11
+    FLOOR = 12
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
-from wormdb.format.event import CollectionClosed, FilesSwitched
+from wormdb.format.event import CollectionClosed, FilesSwitched, TransactionPrepared
 from wormdb.format.frame import (
     Count,
     Digest,
@@ -39,6 +39,7 @@ __all__ = [
     "IndexState",
     "JobOutcome",
     "ObjectRef",
+    "PendingTransaction",
     "RetiredList",
     "RetiredObject",
     "Root",
@@ -53,6 +54,8 @@ __all__ = [
 _VERSION: Final = 1
 _VERSION_FUNCTIONS: Final = 2
 """Of a root with functions: a release that does not know them would write the next root without them."""
+_VERSION_TRANSACTIONS: Final = 3
+"""Of a root with pending transactions: a release that does not know them would write over what they hold."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -140,6 +143,13 @@ class FunctionEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     number: Count = msgspec.field(name="a")
 
 
+class PendingTransaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A transaction that was prepared by entry `number`, and that no entry has finished yet."""
+
+    number: Count = msgspec.field(name="a")
+    prepared: TransactionPrepared = msgspec.field(name="e")
+
+
 class AppliedMark(msgspec.Struct, frozen=True, array_like=True):
     """Entries through `number` had been applied when the store's clock said `time`."""
 
@@ -214,6 +224,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The versions of the model after the first, in the order of their entries."""
     functions: tuple[FunctionEntry, ...] = msgspec.field(name="fn", default=())
     """In order of their names."""
+    pending: tuple[PendingTransaction, ...] = msgspec.field(name="tx", default=())
+    """In the order of their entries."""
 
     def index(self, name: str) -> IndexRoot | None:
         """The index of that name, or None."""
@@ -235,8 +247,7 @@ def encode_root(root: Root) -> bytes:
     payload = encode_message(
         root, what=f"the root of {root.path}", bytes_max=ROOT_BYTES_MAX, fix="drop indexes, or split it"
     )
-    version = _VERSION_FUNCTIONS if root.functions else _VERSION
-    return encode_frame(FrameKind.ROOT, version=version, identity=root.path, payload=payload)
+    return encode_frame(FrameKind.ROOT, version=_version(root), identity=root.path, payload=payload)
 
 
 def decode_root(data: bytes, *, name: str, path: str, collection: str | None = None) -> Root:
@@ -245,7 +256,7 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
     With `collection` it must also be that incarnation. Raises CorruptionError, UnsupportedFormatError.
     """
     frame = decode_frame(
-        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_FUNCTIONS, bytes_max=ROOT_BYTES_MAX
+        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_TRANSACTIONS, bytes_max=ROOT_BYTES_MAX
     )
     root = decode_message(_DECODER, frame.payload, name=name)
     if collection is not None and root.collection != collection:
@@ -255,6 +266,13 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
     if fault := _fault(root):
         corrupt(name, fault)
     return root
+
+
+def _version(root: Root) -> int:
+    """The oldest version that does not misread it: one that passes over a pending transaction would."""
+    if root.pending:
+        return _VERSION_TRANSACTIONS
+    return _VERSION_FUNCTIONS if root.functions else _VERSION
 
 
 def _fault(root: Root) -> str | None:

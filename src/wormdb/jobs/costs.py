@@ -52,6 +52,10 @@ class Workload:
     """Documents inserted, changed or deleted."""
     batch: float = 1
     """Documents in one commit."""
+    transactions_per_day: float = 0
+    """Transactions over several collections: what they write is not among `writes_per_day`."""
+    transaction_collections: float = 2
+    """Collections of each of them."""
     reads_per_day: float = 0
     """Questions that find a few documents, by id or by an index."""
     collections: float = 1
@@ -65,7 +69,7 @@ class Workload:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            least = 1 if each.name in ("batch", "collections") else 0
+            least = 1 if each.name in ("batch", "collections", "transaction_collections") else 0
             if not least <= value < 1e18:
                 raise InvalidRequestError(f"{each.name}={value:g}", reason=f"it must be a number, {least} or more")
 
@@ -101,7 +105,14 @@ class Bill:
 
 def predict(workload: Workload, prices: Prices = S3_STANDARD) -> Bill:
     """The bill of a month. No requests. The counts of requests are right within a factor of two for even loads."""
-    lines = [*_commits(workload), *_forwarding(workload), *_reading(workload), *_nodes(workload), *_storage(workload)]
+    lines = [
+        *_commits(workload),
+        *_transactions(workload),
+        *_forwarding(workload),
+        *_reading(workload),
+        *_nodes(workload),
+        *_storage(workload),
+    ]
     return Bill(prices.name, tuple(_item(line, prices) for line in lines if line.count))
 
 
@@ -149,6 +160,20 @@ def _commits(workload: Workload) -> Iterator[_Line]:
     commits = _commits_per_day(workload) * DAYS
     yield _Line("commits", "put", commits, "writes / batch: a log entry each")
     yield _Line("commits", "get", commits, "1 a commit: what others wrote, or the root if nothing was known for 60 s")
+
+
+def _transactions(workload: Workload) -> Iterator[_Line]:
+    count, each = workload.transactions_per_day * DAYS, workload.transaction_collections
+    reads = each * (each + 1) / 2
+    yield _Line(
+        "transactions: before the answer", "put", count * (each + 1), "collections + 1: an entry each, a record"
+    )
+    yield _Line(
+        "transactions: finishing", "put", count * each, "collections at most: less where other commits carry it"
+    )
+    yield _Line(
+        "transactions: one moment", "get", count * reads, "1 + 2 + ... + collections: each looks at those before"
+    )
 
 
 def _forwarding(workload: Workload) -> Iterator[_Line]:
@@ -275,6 +300,8 @@ def _kind_of(key: str) -> str:
         below = below.partition("/")[2]
     if below:
         return NAMES.get(below.partition("/")[0], "other")
+    if key.startswith(".worm.tx/"):
+        return "transactions"
     return "nodes" if key.startswith(".worm.nodes/") else "files"
 
 

@@ -22,7 +22,7 @@ from wormdb.server.session import GLOBAL
 
 if TYPE_CHECKING:
     from wormdb.engine.tree.definition import Index
-    from wormdb.server.session import Session
+    from wormdb.server.session import ClientSession
 
 __all__ = ["ADMIN_COMMANDS", "SHARDS"]
 
@@ -31,7 +31,7 @@ SHARDS: Final = 16
 _NOT_SERVED: Final = "is not served by this version: a collection cannot be removed yet"
 
 
-def create(session: Session, words: list[bytes]) -> Any:
+def create(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.CREATE bucket …."""
     bucket = session.bucket(words[1])
     indexes, is_lenient = _creation(words[2:])
@@ -82,19 +82,19 @@ def _shards(words: list[bytes], at: int) -> int:
     return at
 
 
-def list_(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def list_(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """BUCKET.LIST."""
     return list_buckets(session.service.database.store, session.namespace)
 
 
-def locate(session: Session, words: list[bytes]) -> Any:
+def locate(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.LOCATE bucket."""
     bucket = session.bucket(words[1])
     bucket.check_there()
     return [crc32(bucket.prefix.encode()) % SHARDS, session.service.address, []]
 
 
-def refuse_removal(session: Session, words: list[bytes]) -> Any:
+def refuse_removal(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.REMOVE, BUCKET.PURGE."""
     session.bucket(words[1]).check_there()
     raise Fault(f"{words[0].upper().decode()} {_NOT_SERVED}")
@@ -103,13 +103,13 @@ def refuse_removal(session: Session, words: list[bytes]) -> Any:
 # --- namespaces ---
 
 
-def _may(session: Session, namespace: str, *, write: bool = False) -> str:
+def _may(session: ClientSession, namespace: str, *, write: bool = False) -> str:
     if not session.account.may(namespace, write=write):
         raise Fault(f"this user has no permissions to access the namespace '{namespace}'", "NOPERM")
     return namespace
 
 
-def namespace_create(session: Session, words: list[bytes]) -> Any:
+def namespace_create(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE CREATE path."""
     namespace = _may(session, check_namespace(words[2]), write=True)
     if namespace == GLOBAL:
@@ -118,7 +118,7 @@ def namespace_create(session: Session, words: list[bytes]) -> Any:
     return OK
 
 
-def namespace_use(session: Session, words: list[bytes]) -> Any:
+def namespace_use(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE USE path."""
     namespace = _may(session, check_namespace(words[2]))
     _check_there(session, namespace)
@@ -126,23 +126,23 @@ def namespace_use(session: Session, words: list[bytes]) -> Any:
     return OK
 
 
-def _check_there(session: Session, namespace: str) -> None:
+def _check_there(session: ClientSession, namespace: str) -> None:
     if not has_namespace(session.service.database.store, namespace):
         raise Fault(f"No such namespace: '{namespace}'", "NOSUCHNAMESPACE")
 
 
-def namespace_current(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def namespace_current(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """NAMESPACE CURRENT."""
     return session.namespace
 
 
-def namespace_exists(session: Session, words: list[bytes]) -> Any:
+def namespace_exists(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE EXISTS path."""
     namespace = _may(session, check_namespace(words[2]))
     return int(has_namespace(session.service.database.store, namespace))
 
 
-def namespace_list(session: Session, words: list[bytes]) -> Any:
+def namespace_list(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE LIST [path]."""
     above = check_namespace(words[2]) if len(words) > 2 else None
     if above is not None:
@@ -152,7 +152,7 @@ def namespace_list(session: Session, words: list[bytes]) -> Any:
     return [name for name in found if session.account.may(prefix + name, write=False)]
 
 
-def namespace_refused(session: Session, words: list[bytes]) -> Any:
+def namespace_refused(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE REMOVE, PURGE, MOVE."""
     namespace = _may(session, check_namespace(words[2]), write=True)
     if namespace == GLOBAL:
@@ -164,7 +164,7 @@ def namespace_refused(session: Session, words: list[bytes]) -> Any:
 # --- sessions ---
 
 
-def attribute_list(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def attribute_list(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """SESSION.ATTRIBUTE LIST."""
     mine = session.attributes
     return {
@@ -175,7 +175,7 @@ def attribute_list(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001
     }
 
 
-def attribute_set(session: Session, words: list[bytes]) -> Any:
+def attribute_set(session: ClientSession, words: list[bytes]) -> Any:
     """SESSION.ATTRIBUTE SET name value."""
     name, value = (word.decode("utf-8", "replace") for word in words[2:4])
     mine, lower = session.attributes, value.lower()
@@ -201,7 +201,7 @@ def attribute_set(session: Session, words: list[bytes]) -> Any:
     return OK
 
 
-def attribute(session: Session, words: list[bytes]) -> Any:
+def attribute(session: ClientSession, words: list[bytes]) -> Any:
     """SESSION.ATTRIBUTE LIST | SET name value."""
     match words[1].upper(), len(words):
         case b"LIST", 2:
@@ -214,7 +214,7 @@ def attribute(session: Session, words: list[bytes]) -> Any:
             raise Fault(f"Invalid subcommand status: {words[1].decode('utf-8', 'replace')}")
 
 
-def session_close(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def session_close(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """SESSION.CLOSE."""
     session.reset()
     return OK

@@ -15,13 +15,13 @@ from wormdb.server.faults import unknown_argument
 from wormdb.server.options import read_options
 from wormdb.server.replies import OK, Fault, Fields
 from wormdb.server.session import SessionCursor
-from wormdb.server.updates import ChangeBatches, read_update
+from wormdb.server.updates import ChangeBatches, RowParts, read_update
 
 if TYPE_CHECKING:
-    from wormdb.api.cursor import Cursor
     from wormdb.server.buckets import Bucket
     from wormdb.server.options import QueryOptions
-    from wormdb.server.session import BatchSource, CursorKind, Session
+    from wormdb.server.session import BatchSource, ClientSession, CursorKind
+    from wormdb.server.updates import RowReader
 
 __all__ = ["BATCH_BYTES_MAX", "DOCUMENT_COMMANDS", "ask", "parsed_filter"]
 
@@ -33,7 +33,7 @@ BATCH_BYTES_MAX: Final = 32 << 20
 _NAMES: Final = {"QUERY": "entries", "UPDATE": "object_ids", "DELETE": "object_ids"}
 
 
-def insert(session: Session, words: list[bytes]) -> Any:
+def insert(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INSERT bucket DOCS document …."""
     bucket = session.bucket(words[1])
     if words[2].upper() != b"DOCS":
@@ -61,7 +61,7 @@ def parsed_filter(data: bytes) -> dict[str, Any]:
     return tree
 
 
-def ask(session: Session, words: list[bytes]) -> tuple[Bucket, dict[str, Any], QueryOptions]:
+def ask(session: ClientSession, words: list[bytes]) -> tuple[Bucket, dict[str, Any], QueryOptions]:
     """The bucket, the filter and the options of a query."""
     bucket = session.bucket(words[1])
     options = read_options(session, words[3:], _QUERY_OPTIONS)
@@ -71,7 +71,7 @@ def ask(session: Session, words: list[bytes]) -> tuple[Bucket, dict[str, Any], Q
 class _QueryBatches:
     """The batches of a query, as a reply has them: rows up to the limit, and up to a number of bytes."""
 
-    def __init__(self, cursor: Cursor[bytes], session: Session, options: QueryOptions) -> None:
+    def __init__(self, cursor: RowReader, session: ClientSession, options: QueryOptions) -> None:
         self._cursor = cursor
         self._session = session
         self._limit = options.limit
@@ -110,23 +110,32 @@ def _sorted(rows: list[bytes], order: str) -> list[bytes]:
     return sorted(rows, key=of)
 
 
-def query(session: Session, words: list[bytes]) -> Any:
+def query(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.QUERY bucket filter …."""
     bucket, tree, options = ask(session, words)
-    number = session.fresh_number(bucket)
-    reader = session.collection(bucket).cursor(
-        tree,
-        sort=options.sort,
-        select=options.projection,
-        batch_size=min(options.limit, _PART_ROWS_MAX),
-        at_least=None if number < 0 else number,
-        raw=True,
-    )
+    size = min(options.limit, _PART_ROWS_MAX)
+    reader: RowReader
+    if session.transaction is not None:
+        bucket.check_there()
+        rows = session.collection(bucket).find(tree, sort=options.sort, select=options.projection, raw=True)
+        reader = RowParts(iter(rows), size)
+    else:
+        number = session.fresh_number(bucket)
+        reader = bucket.collection.cursor(
+            tree,
+            sort=options.sort,
+            select=options.projection,
+            batch_size=size,
+            at_least=None if number < 0 else number,
+            raw=True,
+        )
     batches = _QueryBatches(reader, session, options)
     return _first("QUERY", session, bucket, tree, batches)
 
 
-def _first(kind: CursorKind, session: Session, bucket: Bucket, tree: dict[str, Any], batches: BatchSource) -> Fields:
+def _first(
+    kind: CursorKind, session: ClientSession, bucket: Bucket, tree: dict[str, Any], batches: BatchSource
+) -> Fields:
     """The first batch of a cursor, and its id. One that came short is at its end, and holds nothing any more."""
     rows = batches.next_batch()
     is_over = not rows or batches.is_over
@@ -136,7 +145,7 @@ def _first(kind: CursorKind, session: Session, bucket: Bucket, tree: dict[str, A
     return Fields({"cursor_id": session.keep(cursor), _NAMES[kind]: rows})
 
 
-def change(kind: CursorKind, session: Session, words: list[bytes]) -> Any:
+def change(kind: CursorKind, session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.UPDATE bucket filter update …, BUCKET.DELETE bucket filter …."""
     bucket = session.bucket(words[1])
     is_update = kind == "UPDATE"
@@ -145,7 +154,7 @@ def change(kind: CursorKind, session: Session, words: list[bytes]) -> Any:
     tree = parsed_filter(words[2])
     update = read_update(words[3], tree) if is_update else None
     bucket.check_there()
-    batches = ChangeBatches(session.collection(bucket), tree, update, options, session, makes_ids=not bucket.has_model)
+    batches = ChangeBatches(bucket, tree, update, options, session)
     return _first(kind, session, bucket, tree, batches)
 
 
@@ -165,7 +174,7 @@ def _number(word: bytes) -> int:
     return int(word)
 
 
-def advance(session: Session, words: list[bytes]) -> Any:
+def advance(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.ADVANCE kind id."""
     kind, number = _kind(words[1]), _number(words[2])
     cursor = session.cursor(kind, number)
@@ -175,7 +184,7 @@ def advance(session: Session, words: list[bytes]) -> Any:
     return Fields({"cursor_id": number, _NAMES[kind]: rows})
 
 
-def close(session: Session, words: list[bytes]) -> Any:
+def close(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.CLOSE kind id."""
     kind, number = _kind(words[1]), _number(words[2])
     found = session.cursors.get(number)
@@ -185,7 +194,7 @@ def close(session: Session, words: list[bytes]) -> Any:
     return OK
 
 
-def cursors(session: Session, words: list[bytes]) -> Any:
+def cursors(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.CURSORS [kind]."""
     kinds = _KINDS if len(words) == 1 else (_kind(words[1]),)
     return {

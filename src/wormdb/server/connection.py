@@ -19,7 +19,7 @@ from wormdb.server.commands import find_command
 from wormdb.server.faults import fault_of
 from wormdb.server.replies import Fault, encode_reply
 from wormdb.server.requests import GUEST_BOUNDS, USER_BOUNDS, ProtocolError, RequestParser
-from wormdb.server.session import Session
+from wormdb.server.session import ClientSession
 from wormdb.system.waiting import WouldWaitError, refuse_waiting
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._probed: dict[str, int] = {}
         """By folder how many bytes had arrived when its freshness was asked for."""
-        self.session = Session(parts.service, 0, "")
+        self.session = ClientSession(parts.service, 0, "")
 
     # --- what asyncio tells ---
 

@@ -12,7 +12,7 @@ from wormdb.system.installed import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.server.session import Session
+    from wormdb.server.session import ClientSession
 
 __all__ = ["CONNECTION_COMMANDS", "REDIS_VERSION"]
 
@@ -25,7 +25,7 @@ def _text(word: bytes) -> str:
     return word.decode("utf-8", "replace")
 
 
-def hello(session: Session, words: list[bytes]) -> Any:
+def hello(session: ClientSession, words: list[bytes]) -> Any:
     """HELLO [version [AUTH user password] [SETNAME name]]."""
     version = session.version
     if len(words) > 1:
@@ -71,7 +71,7 @@ def hello(session: Session, words: list[bytes]) -> Any:
     }
 
 
-def _log_in(session: Session, user: bytes, password: bytes) -> None:
+def _log_in(session: ClientSession, user: bytes, password: bytes) -> None:
     accounts = session.service.accounts
     if accounts is None:
         raise Fault("AUTH called without any password configured: this server has no users")
@@ -81,24 +81,24 @@ def _log_in(session: Session, user: bytes, password: bytes) -> None:
     session.admit(account)
 
 
-def auth(session: Session, words: list[bytes]) -> Any:
+def auth(session: ClientSession, words: list[bytes]) -> Any:
     """AUTH [user] password."""
     user, password = (b"default", words[1]) if len(words) == 2 else (words[1], words[2])
     _log_in(session, user, password)
     return OK
 
 
-def ping(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
+def ping(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
     """PING [text]."""
     return Status("PONG") if len(words) == 1 else words[1]
 
 
-def echo(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
+def echo(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
     """ECHO text."""
     return words[1]
 
 
-def select(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
+def select(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
     """SELECT 0."""
     if not words[1].isdigit():
         raise Fault("invalid DB index")
@@ -107,13 +107,13 @@ def select(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a han
     return OK
 
 
-def leave(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def leave(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """QUIT."""
     session.is_ending = True
     return OK
 
 
-def reset(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def reset(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """RESET."""
     session.reset()
     session.version, session.name = 2, ""
@@ -129,23 +129,23 @@ def _client_name(word: bytes) -> str:
     return word.decode()[:1_000]
 
 
-def client_id(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def client_id(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """CLIENT ID."""
     return session.id
 
 
-def client_getname(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def client_getname(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """CLIENT GETNAME."""
     return session.name or None
 
 
-def client_setname(session: Session, words: list[bytes]) -> Any:
+def client_setname(session: ClientSession, words: list[bytes]) -> Any:
     """CLIENT SETNAME name."""
     session.name = _client_name(words[2])
     return OK
 
 
-def client_setinfo(session: Session, words: list[bytes]) -> Any:
+def client_setinfo(session: ClientSession, words: list[bytes]) -> Any:
     """CLIENT SETINFO LIB-NAME|LIB-VER text."""
     option = words[2].upper()
     if option not in (b"LIB-NAME", b"LIB-VER"):
@@ -154,7 +154,7 @@ def client_setinfo(session: Session, words: list[bytes]) -> Any:
     return OK
 
 
-def _client_line(session: Session) -> str:
+def _client_line(session: ClientSession) -> str:
     now = session.service.clock.monotonic()
     return (
         f"id={session.id} addr={session.address} name={session.name} age={int(now - session.began)} "
@@ -164,18 +164,18 @@ def _client_line(session: Session) -> str:
     )
 
 
-def client_info(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def client_info(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """CLIENT INFO."""
     return _client_line(session) + "\n"
 
 
-def client_list(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def client_list(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """CLIENT LIST."""
     others = session.peers if session.account.is_admin else {session.id: session}
     return "".join(f"{_client_line(others[number])}\n" for number in sorted(others))
 
 
-def accept(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes both
+def accept(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes both
     """Subcommands that change nothing here."""
     return OK
 
@@ -183,7 +183,7 @@ def accept(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a han
 # --- COMMAND, CONFIG, INFO ---
 
 
-def _named(session: Session, words: list[bytes]) -> Mapping[str, Command | None]:
+def _named(session: ClientSession, words: list[bytes]) -> Mapping[str, Command | None]:
     table = session.service.commands
     if len(words) == 2:
         return {each.name: each for each in table.values()}
@@ -199,22 +199,22 @@ def _row(command: Command, above: str = "") -> list[Any]:
     return [name.lower(), command.arity, flags, place, place, int(place > 0), [Status(kind)], [], [], subcommands]
 
 
-def command_all(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def command_all(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """COMMAND."""
     return [_row(each) for each in session.service.commands.values()]
 
 
-def command_info(session: Session, words: list[bytes]) -> Any:
+def command_info(session: ClientSession, words: list[bytes]) -> Any:
     """COMMAND INFO [name …]."""
     return [None if each is None else _row(each) for each in _named(session, words).values()]
 
 
-def command_count(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def command_count(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """COMMAND COUNT."""
     return len(session.service.commands)
 
 
-def command_list(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+def command_list(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """COMMAND LIST."""
     return [each.name.lower() for each in session.service.commands.values()]
 
@@ -229,12 +229,12 @@ def _about(command: Command) -> dict[str, Any]:
     return about
 
 
-def command_docs(session: Session, words: list[bytes]) -> Any:
+def command_docs(session: ClientSession, words: list[bytes]) -> Any:
     """COMMAND DOCS [name …]."""
     return {name.lower(): _about(each) for name, each in _named(session, words).items() if each is not None}
 
 
-def config_get(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
+def config_get(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
     """CONFIG GET pattern …."""
     patterns = [_text(word).lower() for word in words[2:]]
     return {
@@ -244,7 +244,7 @@ def config_get(session: Session, words: list[bytes]) -> Any:  # noqa: ARG001 - a
     }
 
 
-def info(session: Session, words: list[bytes]) -> Any:
+def info(session: ClientSession, words: list[bytes]) -> Any:
     """INFO [section …]."""
     service = session.service
     figures = service.figures

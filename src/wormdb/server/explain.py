@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wormdb.query.execute.explain import Explanation, PlanStep
-    from wormdb.server.session import Session
+    from wormdb.server.session import ClientSession
 
 __all__ = ["EXPLAIN_COMMANDS"]
 
@@ -34,7 +34,7 @@ _OPERATORS: Final = {
 _RANGES: Final = frozenset({"GT", "GTE", "LT", "LTE"})
 
 
-def explain(session: Session, words: list[bytes]) -> Any:
+def explain(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.EXPLAIN bucket filter …."""
     bucket, tree, options = ask(session, words)
     session.fresh_number(bucket)

@@ -10,6 +10,8 @@ from wormdb.errors import (
     ConflictError,
     OutcomeUnknownError,
     PermissionDeniedError,
+    TransactionTooLargeError,
+    TransactionTooOldError,
     UnavailableError,
     UniqueViolationError,
     WormError,
@@ -33,6 +35,10 @@ def fault_of(error: WormError) -> Fault:
             return Fault(f"Duplicate key: '{error.field}' {_shown(error.value)}", "DUPLICATEKEY")
         case AlreadyExistsError() if error.key is not None:
             return Fault(f"Duplicate key: _id '{_shown(json.decode(error.key.encode(), name='id'))}'", "DUPLICATEKEY")
+        case TransactionTooOldError():
+            return Fault(str(error), "TRANSACTION_TOO_OLD")
+        case TransactionTooLargeError():
+            return Fault(str(error), "TRANSACTION_TOO_LARGE")
         case ConflictError():
             return Fault(
                 f"Transaction not committed due to conflict with another transaction: {error}", "NOT_COMMITTED"

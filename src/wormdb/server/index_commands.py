@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wormdb.api.status import IndexDescription, IndexSummary
     from wormdb.engine.tree.definition import Index
     from wormdb.server.buckets import Bucket
-    from wormdb.server.session import Session
+    from wormdb.server.session import ClientSession
 
 __all__ = ["INDEX_COMMANDS", "read_schemas"]
 
@@ -121,7 +121,7 @@ def _refuse_collation(schema: dict[str, Any]) -> None:
 # --- commands ---
 
 
-def _bucket(session: Session, words: list[bytes]) -> Bucket:
+def _bucket(session: ClientSession, words: list[bytes]) -> Bucket:
     bucket = session.bucket(words[2])
     bucket.check_there()
     return bucket
@@ -132,7 +132,7 @@ def _named(words: list[bytes]) -> tuple[str, str]:
     return shown, stored_name(shown)
 
 
-def create(session: Session, words: list[bytes]) -> Any:
+def create(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INDEX CREATE bucket schema."""
     wanted = read_schemas(words[3])
     bucket = _bucket(session, words)
@@ -157,12 +157,12 @@ def _check_free(index: Index, there: list[IndexSummary]) -> None:
         raise Fault(f"A compound index on the same fields already exists: '{shown_name(each.name)}'")
 
 
-def list_(session: Session, words: list[bytes]) -> Any:
+def list_(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INDEX LIST bucket."""
     return [shown_name(each.name) for each in _bucket(session, words).collection.indexes()]
 
 
-def describe(session: Session, words: list[bytes]) -> Any:
+def describe(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INDEX DESCRIBE bucket index."""
     found = _described(_bucket(session, words), words)
     types = [stored_in_model(alias).upper() for alias in found.bson_types] or [""] * len(found.fields)
@@ -186,7 +186,7 @@ def _described(bucket: Bucket, words: list[bytes]) -> IndexDescription:
         raise Fault(f"No such index: '{shown}'", "NOSUCHINDEX") from None
 
 
-def drop(session: Session, words: list[bytes]) -> Any:
+def drop(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INDEX DROP bucket index."""
     bucket = _bucket(session, words)
     found = _described(bucket, words)
@@ -198,7 +198,7 @@ def drop(session: Session, words: list[bytes]) -> Any:
     return OK
 
 
-def analyze(session: Session, words: list[bytes]) -> Any:
+def analyze(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INDEX ANALYZE bucket index."""
     bucket = _bucket(session, words)
     found = _described(bucket, words)
@@ -211,7 +211,7 @@ def analyze(session: Session, words: list[bytes]) -> Any:
 _TASKS: Final = {"waiting": "WAITING", "building": "RUNNING", "failed": "FAILED"}
 
 
-def tasks(session: Session, words: list[bytes]) -> Any:
+def tasks(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INDEX TASKS bucket index."""
     bucket = _bucket(session, words)
     found = _described(bucket, words)

@@ -12,7 +12,7 @@ from wormdb.server.replies import Fault
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from wormdb.server.session import Session
+    from wormdb.server.session import ClientSession
 
 __all__ = ["LIMIT_MAX", "QueryOptions", "read_options"]
 
@@ -37,7 +37,7 @@ class QueryOptions:
     """What commands read for themselves, by option."""
 
 
-def read_options(session: Session, words: Sequence[bytes], allowed: Collection[str]) -> QueryOptions:
+def read_options(session: ClientSession, words: Sequence[bytes], allowed: Collection[str]) -> QueryOptions:
     """The options of a query among `allowed`. A Fault for a word that means nothing here, or lacks what follows it."""
     options = QueryOptions(limit=session.attributes.limit)
     at = 0

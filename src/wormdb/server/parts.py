@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wormdb.server.service import Service
-    from wormdb.server.session import Session
+    from wormdb.server.session import ClientSession
 
 __all__ = ["ConnectedClient", "ServerOptions", "ServerParts"]
 
@@ -37,7 +37,7 @@ def _is_loopback(host: str) -> bool:
 class ConnectedClient(Protocol):
     """A connection, as far as the server asks it."""
 
-    session: Session
+    session: ClientSession
 
     @property
     def is_idle(self) -> bool:
@@ -104,7 +104,7 @@ class ServerParts:
         self.slow_shapes: set[Any] = set()
         """Queries that take so long that the loop leaves them to threads."""
         self.connections: dict[int, ConnectedClient] = {}
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, ClientSession] = {}
         self._numbers = 0
 
     def admit(self, connection: ConnectedClient) -> bool:

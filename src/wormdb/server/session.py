@@ -14,11 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wormdb.api.collection import Collection
+    from wormdb.api.transaction import Transaction, TransactionCollection
     from wormdb.server.accounts import Account
     from wormdb.server.buckets import Bucket
     from wormdb.server.service import Service
 
-__all__ = ["CURSORS_MAX", "GLOBAL", "Attributes", "BatchSource", "CursorKind", "Session", "SessionCursor"]
+    ServedCollection = Collection[Any] | TransactionCollection[Any]
+
+__all__ = [
+    "CURSORS_MAX",
+    "GLOBAL",
+    "Attributes",
+    "BatchSource",
+    "ClientSession",
+    "CursorKind",
+    "SessionCursor",
+    "SessionTransaction",
+]
 
 GLOBAL: Final = "global"
 """The namespace in which sessions begin: the root of the database."""
@@ -75,7 +87,16 @@ class SessionCursor:
 
 
 @dataclass(slots=True)
-class Session:
+class SessionTransaction:
+    """The transaction of a session."""
+
+    open: Transaction
+    cursors: list[int] = field(default_factory=list)
+    """Ids of those that it reads: they end with it."""
+
+
+@dataclass(slots=True)
+class ClientSession:
     """One connection, as commands see it. One command at a time works with it."""
 
     service: Service
@@ -91,7 +112,9 @@ class Session:
     namespace: str = GLOBAL
     attributes: Attributes = field(default_factory=Attributes)
     cursors: OrderedDict[int, SessionCursor] = field(default_factory=OrderedDict)
-    transaction: Any = None
+    transaction: SessionTransaction | None = None
+    is_snapshot_read: bool = False
+    """Whether what transactions only read is left out of the check for conflicts."""
     fresh: dict[str, int] = field(default_factory=dict)
     """By folder a log number that is not older than the commands at hand."""
     made: int = 0
@@ -103,16 +126,16 @@ class Session:
     command: str = ""
     """The name of the last command."""
     bounds_changed: Callable[[], None] | None = None
-    peers: Mapping[int, Session] = field(default_factory=dict)
+    peers: Mapping[int, ClientSession] = field(default_factory=dict)
     """All sessions of the server."""
 
     def bucket(self, name: bytes) -> Bucket:
         """A bucket of its namespace, there or not. No requests. A Fault for a name that none can have."""
         return self.service.bucket(self.namespace, name)
 
-    def collection(self, bucket: Bucket) -> Collection[Any]:
+    def collection(self, bucket: Bucket) -> ServedCollection:
         """The collection of a bucket as this session sees it: in its transaction, if it has one."""
-        return bucket.collection if self.transaction is None else self.transaction.collection(bucket)
+        return bucket.collection if self.transaction is None else self.transaction.open[bucket.collection]
 
     def fresh_number(self, bucket: Bucket) -> int:
         """The number of a state that is not older than the command at hand, for reads. A Fault if it is not there.
@@ -144,6 +167,8 @@ class Session:
         """Give a cursor its id; the oldest one goes if there are too many."""
         self.made += 1
         self.cursors[self.made] = cursor
+        if self.transaction is not None:
+            self.transaction.cursors.append(self.made)
         if len(self.cursors) > CURSORS_MAX:
             _, oldest = self.cursors.popitem(last=False)
             oldest.close()
@@ -161,15 +186,24 @@ class Session:
         for cursor in self.cursors.values():
             cursor.close()
         self.cursors.clear()
+        self.end_transaction()
+
+    def end_transaction(self) -> None:
+        """Give up the transaction, if it has not committed, and the cursors that it read."""
         transaction, self.transaction = self.transaction, None
         if transaction is not None:
-            transaction.rollback()
+            transaction.open.rollback()
+            for number in transaction.cursors:
+                cursor = self.cursors.pop(number, None)
+                if cursor is not None:
+                    cursor.close()
 
     def reset(self) -> None:
         """Be as new, but for the version of the protocol."""
         self.close_all()
         self.made = 0
         self.attributes = Attributes()
+        self.is_snapshot_read = False
         self.namespace = GLOBAL
         self.fresh.clear()
         self.begin()

@@ -8,7 +8,8 @@ update does to it. Where a whole batch has nothing to change, the next one is ta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wormdb.errors import WormError
 from wormdb.format.kinds import MISSING
@@ -17,14 +18,13 @@ from wormdb.server.documents import read_filter, show_ids
 from wormdb.server.replies import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from wormdb.api.collection import Collection
-    from wormdb.api.cursor import Cursor
+    from wormdb.server.buckets import Bucket
     from wormdb.server.options import QueryOptions
-    from wormdb.server.session import Session
+    from wormdb.server.session import ClientSession
 
-__all__ = ["ChangeBatches", "WireUpdate", "read_update"]
+__all__ = ["ChangeBatches", "RowParts", "RowReader", "WireUpdate", "read_update"]
 
 _ARRAY_FILTERS: Final = "array_filters"
 _UPSERT: Final = "upsert"
@@ -94,27 +94,60 @@ def _settle(operators: dict[str, Any]) -> None:
             del operators[name]
 
 
+class RowReader(Protocol):
+    """Rows, some at a time; fewer than `batch_size` at the end."""
+
+    @property
+    def batch_size(self) -> int:
+        """How many there are at a time."""
+        ...
+
+    def next_batch(self) -> list[Any]:
+        """The next rows."""
+        ...
+
+    def close(self) -> None:
+        """Give up what it holds."""
+        ...
+
+
+class RowParts:
+    """The rows of a transaction, which has no cursors, some at a time: of its state when they were asked for."""
+
+    def __init__(self, rows: Iterator[Any], batch_size: int) -> None:
+        """Rows are read when they are wanted."""
+        self._rows = rows
+        self.batch_size = batch_size
+
+    def next_batch(self) -> list[Any]:
+        """The next rows."""
+        return list(islice(self._rows, self.batch_size))
+
+    def close(self) -> None:
+        """Read no more."""
+        self._rows = iter(())
+
+
 class ChangeBatches:
     """The batches of an update, or of a delete if there is no update. For one thread at a time."""
 
     def __init__(
         self,
-        collection: Collection[Any],
+        bucket: Bucket,
         tree: Mapping[str, Any],
         update: WireUpdate | None,
         options: QueryOptions,
-        session: Session,
-        *,
-        makes_ids: bool,
+        session: ClientSession,
     ) -> None:
-        """With `makes_ids` what an upsert inserts gets an ObjectId. No requests."""
-        self._collection = collection
+        """No requests."""
+        self._collection = session.collection(bucket)
         self._tree = tree
         self._update = update
         self._options = options
         self._attributes = session.attributes
-        self._make = session.service.object_id if makes_ids else None
-        self._found: Cursor[dict[str, Any]] | None = None
+        self._make = None if bucket.has_model else session.service.object_id
+        self._is_plain = session.transaction is None
+        self._found: RowReader | None = None
         self.is_over = False
         """Whether it is known that nothing follows the last batch."""
 
@@ -123,7 +156,12 @@ class ChangeBatches:
         is_first = self._found is None
         if self._found is None:
             limit, sort = self._options.limit, self._options.sort
-            self._found = self._collection.cursor(self._tree, sort=sort, select=["_id"], batch_size=limit)
+            if self._is_plain:
+                self._found = self._collection.cursor(self._tree, sort=sort, select=["_id"], batch_size=limit)
+            else:
+                # All of them before the first is changed: in a transaction changes are seen at once.
+                found = self._collection.find(self._tree, sort=sort, select=["_id"]).to_list()
+                self._found = RowParts(iter(found), limit)
         while rows := self._found.next_batch():
             is_first = False
             changed = self._change([row["id"] for row in rows])

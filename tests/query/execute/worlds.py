@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["MANIFEST", "NOTHING", "WORLDS", "as_large_blocks"]
+__all__ = ["MANIFEST", "NOTHING", "SHAPES", "WORLDS", "as_large_blocks"]
 
 Values = dict[str, Any]
 
@@ -135,6 +135,10 @@ def _shapes(draw: st.DrawFn) -> SearchStrategy[Values]:
     if draw(st.integers(0, 3)) == 0:
         optional["u"] = st.integers(0, 30)
     return st.fixed_dictionaries(fields, optional=optional)
+
+
+SHAPES = _shapes()
+"""Strategies of documents without ids."""
 
 
 class _Steps:

@@ -28,6 +28,8 @@ GIGABYTE = 1e9
 @click.option("--bytes", type=float, default=1_000, show_default=True, help="Bytes of a document as JSON.")
 @click.option("--writes-per-day", type=float, default=0, help="Documents inserted, changed or deleted in a day.")
 @click.option("--batch", type=float, default=1, show_default=True, help="Documents in one commit.")
+@click.option("--transactions-per-day", type=float, default=0, help="Transactions over several collections in a day.")
+@click.option("--transaction-collections", type=float, default=2, show_default=True, help="Collections of each.")
 @click.option("--reads-per-day", type=float, default=0, help="Reads of a few documents in a day.")
 @click.option("--collections", type=float, default=1, show_default=True, help="Collections.")
 @click.option("--indexes", type=float, default=0, show_default=True, help="Indexes of each collection.")

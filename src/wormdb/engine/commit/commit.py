@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
+from wormdb.engine.commit.attempt import Attempt, CommitResult, Outcome, batches_of, committed, offered
 from wormdb.engine.commit.head import is_recent
 from wormdb.engine.commit.offers import OFFER_BYTES_MAX, Offer
-from wormdb.engine.commit.operations import CommitId
-from wormdb.engine.commit.validate import Group
+from wormdb.engine.commit.validate import ApartError, Group
 from wormdb.engine.log.entries import LogRecord
 from wormdb.errors import (
     LimitExceededError,
@@ -32,7 +31,7 @@ from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_cla
 from wormdb.storage.store import IfAbsent
 from wormdb.system.clock import new_write_id
 from wormdb.system.deadline import pause, within
-from wormdb.system.types import LogNumber, Misc, WriteId
+from wormdb.system.types import Misc, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from wormdb.engine.log.entries import Log
     from wormdb.engine.log.root import Register
     from wormdb.engine.state.view import View
-    from wormdb.format.entry import LoggedChange
     from wormdb.format.event import Event
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.types import StoreTime
@@ -58,46 +56,6 @@ BACKOFF_SECONDS_MIN = 0.005
 BACKOFF_SECONDS_MAX = 1.0
 CONTENT_TYPE = "application/zstd"
 RESOLVE_FIRST = "call resolve(commit_id) before retrying: the batch may be in the log, or may still land"
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """A batch that is in the log for good."""
-
-    number: LogNumber
-    misc: Misc
-    changes: tuple[LoggedChange, ...]
-    id: str = ""
-    """Its commit id, as `resolve` takes it; empty if nothing had to be written."""
-
-
-Outcome = CommitResult | WormError
-
-
-@dataclass(slots=True)
-class _Try:
-    """One entry on its way into one slot: the same bytes until its fate is known."""
-
-    entry: Entry
-    body: bytes
-    known: StoreTime | None
-    """When the state it was checked against was known, by the store's time."""
-    refused_only: bool = True
-    """Whether every answer so far said that nothing was done, so that the entry is certainly not in the log."""
-
-    @property
-    def batches(self) -> int:
-        """How many share the entry."""
-        return len(self.entry.batches)
-
-    @property
-    def number(self) -> LogNumber:
-        """The slot."""
-        return LogNumber(self.entry.number)
-
-    def commit_id(self, batch: str) -> CommitId:
-        """Of one of its batches."""
-        return CommitId(self.number, WriteId(self.entry.write_id), batch)
 
 
 class Committer:
@@ -115,11 +73,12 @@ class Committer:
         pace: WriterTurns,
         offers: Offers,
         settle_attached: Callable[[], object],
+        decided: Callable[[str], bool | None] = lambda _: None,
     ) -> None:
         """Nothing is read or written yet.
 
         `pace` and `offers` hear of each entry from the head; `settle_attached` brings into the root what a job
-        attached.
+        attached; `decided` tells whether a transaction committed, if that is known.
         """
         self._log = log
         self._store = log.store
@@ -131,9 +90,10 @@ class Committer:
         self._clock = clock
         self._chance = chance
         self._settle_attached = settle_attached
+        self._decided = decided
         self._pace = pace
         self._offers = offers
-        self._in_flight: _Try | None = None
+        self._in_flight: Attempt | None = None
         self._outcomes: dict[str, Outcome] = {}
         """Of the batches of the commit that is under way, or of the last one."""
         self._withdrawn: set[str] = set()
@@ -175,11 +135,11 @@ class Committer:
             return self._outcomes[pending.id]
         offer = self._offers.own
         if offer is not None and pending.id in offer.taken:
-            return _committed(offer.taken[pending.id], pending.id)
+            return committed(offer.taken[pending.id], pending.id)
         if offer is not None and pending.id in offer.open:
-            return str(_offered(offer, pending.id))
+            return str(offered(offer, pending.id))
         attempt = self._in_flight
-        if attempt is None or all(batch.id != pending.id for batch in attempt.entry.batches):
+        if attempt is None or not attempt.has({pending.id}):
             return None
         return str(attempt.commit_id(pending.id))
 
@@ -194,10 +154,10 @@ class Committer:
                 self._withdrawn.add(pending.id)
             return self.fate_of(pending)
 
-    def _begin(self, attempt: _Try) -> bool:
+    def _begin(self, attempt: Attempt) -> bool:
         """Whether all its batches are still wanted: then it is on its way."""
         with self._fates:
-            if any(batch.id in self._withdrawn for batch in attempt.entry.batches):
+            if attempt.has(self._withdrawn):
                 return False
             self._in_flight = attempt
             return True
@@ -234,7 +194,7 @@ class Committer:
             waiting = [pending for pending in waiting if pending.id not in refused]
             if attempt is None:
                 break
-            if is_offer and len(attempt.body) <= OFFER_BYTES_MAX:
+            if is_offer and not attempt.entry.events and len(attempt.body) <= OFFER_BYTES_MAX:
                 self._offer(attempt, deadline)
                 fresh = True
                 continue
@@ -246,8 +206,8 @@ class Committer:
             except WormError as error:
                 self._end({pending.id: self._failed(error, attempt, pending) for pending in waiting})
                 break
-            told = attempt.entry.batches if landed else ()
-            self._end({batch.id: _committed(attempt.entry, batch.id) for batch in told})
+            told = batches_of(attempt.entry) if landed else ()
+            self._end({batch.id: committed(attempt.entry, batch.id, attempt.answered) for batch in told})
             fresh |= landed
             losses += not landed
             self._offers.forget_ended()
@@ -289,7 +249,7 @@ class Committer:
 
     def _checked(
         self, waiting: Sequence[Pending], arrived: float, *, takes: bool
-    ) -> tuple[_Try | None, dict[str, Outcome]] | None:
+    ) -> tuple[Attempt | None, dict[str, Outcome]] | None:
         """An entry of the batches that can be written, and the outcomes of those that will not be; None: not now.
 
         If it `takes`, what others offer is in it too. That is never offered again, in other slots than their writers
@@ -299,15 +259,15 @@ class Committer:
             is_known = self._offers.is_settled(self._head.number, (one.id for one in waiting))
             if not is_known or not self._is_settled():
                 return None
-            accepted, events, refused = self._check(waiting, takes=takes)
-            return self._try(accepted, events, arrived), refused
+            batches, events, refused = self._check(waiting, takes=takes)
+            return self._try(batches, events, arrived), refused
 
     def _wanted(self, waiting: list[Pending], outcomes: dict[str, Outcome]) -> list[Pending]:
         """The batches without an outcome; those that were withdrawn get one, for which no caller waits."""
         with self._fates:
             if (offer := self._offers.own) is not None:
                 found = {one.id for one in waiting if one.id in offer.taken}
-                outcomes |= {one: _committed(offer.taken[one], one) for one in found - outcomes.keys()}
+                outcomes |= {one: committed(offer.taken[one], one) for one in found - outcomes.keys()}
             if gone := [one.id for one in waiting if one.id in self._withdrawn and one.id not in outcomes]:
                 what, reason = f"commit to {self._collection}", "its time was over; nothing was written"
                 outcomes |= dict.fromkeys(gone, UnavailableError(what, reason=reason))
@@ -374,13 +334,13 @@ class Committer:
         """Whether one of these batches was offered, and may still be taken."""
         return self._offers.own is not None and not self._offers.own.open.isdisjoint(batches)
 
-    def _offer(self, attempt: _Try, deadline: float) -> None:
+    def _offer(self, attempt: Attempt, deadline: float) -> None:
         """Offer an entry instead of writing it, and wait until it is taken, or does not seem to be.
 
         1 PUT, and about 1 GET for each request that the other writer needs.
         """
         with self._fates:
-            if any(batch.id in self._withdrawn for batch in attempt.entry.batches):
+            if attempt.has(self._withdrawn):
                 return
             self._offers.own = Offer(attempt.entry)
         start = self._clock.monotonic()
@@ -435,14 +395,14 @@ class Committer:
         """The outcome of a batch that was not written here: unknown, if another writer may take it or did."""
         offer = self._offers.own
         if offer is not None and pending.id in offer.taken:
-            return _committed(offer.taken[pending.id], pending.id)
+            return committed(offer.taken[pending.id], pending.id)
         if offer is None or pending.id not in offer.open:
             return error
         failure = OutcomeUnknownError(
             f"commit to {self._collection}",
             reason=f"it was offered to other writers: {error}",
             fix=RESOLVE_FIRST,
-            commit_id=str(_offered(offer, pending.id)),
+            commit_id=str(offered(offer, pending.id)),
         )
         failure.__cause__ = error
         return failure
@@ -457,22 +417,38 @@ class Committer:
 
         A batch that fails only because of those before it in the group is neither: they may not land, and
         then it would have been refused for nothing. It waits until their fate is known.
+
+        What finishes transactions comes with the batches, unless one of these has events: then it comes before them.
         """
-        group = Group(self._head, self._collection)
+        group = self._new_group()
+        if group.finished and any(pending.events for pending in waiting):
+            return group.finishing, list(group.finished), {}
         accepted: list[LoggedBatch] = []
         refused: dict[str, Outcome] = {}
+        is_awaited = False
         for pending in waiting:
+            if group.finished and pending.is_empty:
+                is_awaited = True
+                continue
             outcome = self._judge(group, pending)
             if isinstance(outcome, LoggedBatch):
-                accepted.append(outcome)
+                accepted += () if pending.prepare is not None else (outcome,)
                 continue
-            if accepted:
-                outcome = self._judge(Group(self._head, self._collection), pending)
-            if not isinstance(outcome, LoggedBatch):
+            if (accepted or group.prepared) and not isinstance(outcome, ApartError):
+                outcome = self._judge(self._new_group(), pending)
+            if isinstance(outcome, LoggedBatch | ApartError):
+                is_awaited = True
+            else:
                 refused[pending.id] = outcome
-        if takes and accepted and self._gathers and not any(group.events.values()):
+        if not accepted and not group.prepared and not any(group.events.values()) and not is_awaited:
+            return [], [], refused
+        events = [event for events in group.events.values() for event in events]
+        if takes and accepted and self._gathers and not events and not group.prepared and not group.finished:
             accepted += self._offers.take(group, accepted, self._head)
-        return accepted, [event for events in group.events.values() for event in events], refused
+        return [*group.finishing, *accepted], [*group.finished, *group.prepared.values(), *events], refused
+
+    def _new_group(self) -> Group:
+        return Group(self._head, self._collection, self._decided)
 
     def _judge(self, group: Group, pending: Pending) -> LoggedBatch | Outcome:
         """The batch if it can be written behind those of the group, else its outcome."""
@@ -484,12 +460,12 @@ class Committer:
                 self._stood_on = self._head.revision
                 raise
             return error
-        if not changes and (pending.operations or not pending.events):
+        if not changes and (pending.operations or not pending.events) and pending.prepare is None:
             # Nothing to write: it is done as soon as the state is known to be fresh.
             return CommitResult(self._head.number, Misc(0), ())
         return LoggedBatch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
 
-    def _try(self, batches: Sequence[LoggedBatch], events: Sequence[Event], arrived: float) -> _Try | None:
+    def _try(self, batches: Sequence[LoggedBatch], events: Sequence[Event], arrived: float) -> Attempt | None:
         if not batches and not events:
             return None
         mark = self._pace.mark(arrived, may_gather=not events and self._store.is_served)
@@ -502,9 +478,9 @@ class Committer:
             batches=tuple(batches),
             events=tuple(events),
         )
-        return _Try(entry, encode_entry(entry, collection=self._collection), self._head.time)
+        return Attempt(entry, encode_entry(entry, collection=self._collection), self._head.time)
 
-    def _place(self, attempt: _Try, deadline: float) -> bool:
+    def _place(self, attempt: Attempt, deadline: float) -> bool:
         """True if the entry is in its slot for good, False if another's is. Raises if neither can be told."""
         key = self._paths.entry(attempt.number)
         tries = 0
@@ -514,6 +490,7 @@ class Committer:
             match outcome:
                 case Landed(time=time):
                     created = time if self._confirm(attempt, time) else None
+                    attempt.answered = time
                     self._head.absorb(LogRecord(attempt.entry, entry_hash(attempt.body), len(attempt.body)), created)
                     log.debug("%s: committed entry %d, %d batches", self._collection, attempt.number, attempt.batches)
                     self._pace.won(attempt.number, self._clock.monotonic() - start)
@@ -539,7 +516,7 @@ class Committer:
                 case _:
                     assert_never(outcome)
 
-    def _confirm(self, attempt: _Try, time: StoreTime | None) -> bool:
+    def _confirm(self, attempt: Attempt, time: StoreTime | None) -> bool:
         """Trust an answer about a slot only if the slot cannot have been trimmed since the state was known.
 
         True if the times tell so; if they are more than a minute apart or missing, the root does: 1 GET.
@@ -563,10 +540,10 @@ class Committer:
             fix="retry later, or commit larger batches less often",
         )
 
-    def _failed(self, error: WormError, attempt: _Try, pending: Pending) -> Outcome:
+    def _failed(self, error: WormError, attempt: Attempt, pending: Pending) -> Outcome:
         what, key = f"commit to {self._collection}", self._paths.entry(attempt.number)
         failure: WormError
-        if all(batch.id != pending.id for batch in attempt.entry.batches):
+        if not attempt.has({pending.id}):
             failure = UnavailableError(what, reason=f"what it waited for failed: {error}", key=key)
         elif attempt.refused_only:
             failure = UnavailableError(what, reason=f"{error.what}: {error.reason}", fix=error.fix, key=key)
@@ -586,14 +563,3 @@ class Committer:
         """Full jitter: anywhere between nothing and a bound that doubles."""
         bound = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN * 2 ** min(tries, 20))
         pause(self._clock, self._chance.fraction() * bound)
-
-
-def _committed(entry: Entry, batch: str) -> CommitResult:
-    (changes,) = (one.changes for one in entry.batches if one.id == batch)
-    number = LogNumber(entry.number)
-    return CommitResult(number, Misc(entry.misc), changes, str(CommitId(number, WriteId(entry.write_id), batch)))
-
-
-def _offered(offer: Offer, batch: str) -> CommitId:
-    entry = offer.entry
-    return CommitId(LogNumber(entry.number), WriteId(entry.write_id), batch, offer.through - entry.number)

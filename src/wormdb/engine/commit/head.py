@@ -20,11 +20,12 @@ from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.log.entries import BEFORE_FIRST
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
+from wormdb.engine.state.prepared import after_events, from_root
 from wormdb.engine.state.projection import LogStage
 from wormdb.engine.state.view import EmptyBase, Overlay, View, sequence_of
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached, SchemaChanged
-from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TAIL_PROBES_MAX
+from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TAIL_PROBES_MAX, TRANSACTION_PENDING_BYTES_MAX
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber, Misc
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.clock import MiscClock
     from wormdb.engine.log.entries import Log, LogRecord, TailRound
     from wormdb.engine.log.root import Register, RootState
+    from wormdb.engine.state.prepared import Prepared
     from wormdb.engine.state.view import Base
     from wormdb.engine.tree.definition import Index
     from wormdb.errors import SnapshotTooOldError
@@ -88,6 +90,8 @@ class Point:
     sequence: int
     """The greatest id made of digits, deleted or not."""
     jobs: Jobs
+    pending: tuple[Prepared, ...] = ()
+    """Transactions that are prepared and not finished."""
     bytes: int = 0
     """Of its entry; 0 at the root, which has no entry to be read."""
 
@@ -196,6 +200,15 @@ class Head:
         with self.lock:
             return bool(self._overlay.attached(self.number))
 
+    @property
+    def reach(self) -> LogNumber:
+        """Through which number a root may go now: the last at which it need not carry too much that is pending."""
+        with self.lock:
+            number = self.number
+            while number > self.applied and not _is_carried(self._points[number].pending):
+                number = LogNumber(number - 1)
+            return number
+
     def stages(self, applied: LogNumber) -> list[LogStage] | None:
         """The way from a root that has applied the log through `applied` to here; None if out of reach. No requests.
 
@@ -203,11 +216,12 @@ class Head:
         came after. So is a mapping: within a stage all documents are of one version of the model.
         """
         with self.lock:
+            reach = self.reach
             if not self.caught_up or not self.applied <= applied <= self.number:
                 return None
-            entries = self._overlay.entries(self.number)
+            entries = self._overlay.entries(reach)
             alone = [LogNumber(entry.number) for entry in entries if entry.number > applied and _is_alone(entry)]
-            cuts = sorted({self.number, *alone, *(LogNumber(number - 1) for number in alone)})
+            cuts = sorted({reach, *alone, *(LogNumber(number - 1) for number in alone)})
             stages, reached = [], applied
             for number in cuts:
                 if number > reached:
@@ -363,7 +377,16 @@ class Head:
                 self.forget()
 
     def _view(self, point: Point) -> View:
-        return View(point.number, point.definition, self._base, self.applied, self._overlay, point.count, point.jobs)
+        return View(
+            point.number,
+            point.definition,
+            self._base,
+            self.applied,
+            self._overlay,
+            point.count,
+            point.jobs,
+            point.pending,
+        )
 
     def _taken_apart(self) -> tuple[bool, bool]:
         """Believe nothing until `opened` and `caught_up` are again what this returns; an interrupt leaves it so."""
@@ -374,9 +397,10 @@ class Head:
     def _extend(self, record: LogRecord) -> None:
         whole = self._taken_apart()
         entry, last = record.entry, self._last
-        definition, jobs = last.definition, last.jobs
+        definition, jobs, pending = last.definition, last.jobs, last.pending
         if entry.events:
             definition, jobs = definition.after(entry.events, record.number), jobs.after(entry)
+            pending = after_events(pending, entry.events, record.number, collection=self.collection)
         if definition is not last.definition and definition.unique != last.definition.unique:
             self._unique = {}
         for keys in self._unique.values():
@@ -386,6 +410,8 @@ class Head:
             for change in batch.changes:
                 count += (change.after is not None) - (change.before is not None)
                 sequence = max(sequence, sequence_of(change.id))
+        if pending is not last.pending:
+            sequence = max([sequence, *(one.sequence for one in pending)])
         for event in entry.events:
             if isinstance(event, JobAttached):
                 count, sequence = count + event.added, max(sequence, event.sequence)
@@ -393,7 +419,7 @@ class Head:
                 self._unique = {}
         self._overlay.apply(entry, attached)
         self._misc.observe(Misc(entry.misc))
-        self._last = Point(record.number, record.hash, definition, count, sequence, jobs, record.bytes)
+        self._last = Point(record.number, record.hash, definition, count, sequence, jobs, pending, record.bytes)
         self._points[record.number] = self._last
         self._tail_bytes += record.bytes
         self.opened, self.caught_up = whole
@@ -463,6 +489,7 @@ class Head:
             root.rows,
             root.sequence,
             Jobs.of(root.jobs),
+            from_root(root.pending),
         )
         self._points = {self.applied: self._last}
         self._misc.observe(Misc(root.misc))
@@ -473,6 +500,11 @@ class Head:
             reason=reason,
             key=self._log.paths.entry(record.number),
         )
+
+
+def _is_carried(pending: Sequence[Prepared]) -> bool:
+    """Whether a root has room for what is pending."""
+    return not pending or sum(one.size for one in pending) <= TRANSACTION_PENDING_BYTES_MAX
 
 
 def _is_alone(entry: Entry) -> bool:

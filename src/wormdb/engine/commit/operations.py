@@ -17,6 +17,8 @@ from wormdb.format.event import JobAttached, SchemaChanged
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
+    from wormdb.engine.commit.reads import ReadSet
+    from wormdb.engine.state.prepared import Prepared
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
     from wormdb.format.event import Event
@@ -28,9 +30,11 @@ __all__ = [
     "IdentifiedOperation",
     "Insert",
     "InsertNext",
+    "LockedError",
     "Operation",
     "OvertakenError",
     "Pending",
+    "Prepare",
     "Purge",
     "ReadVersion",
     "Remove",
@@ -148,6 +152,25 @@ class OvertakenError(ConflictError):
     """Raised by a guard: what was prepared against an older state must be checked again."""
 
 
+class LockedError(ConflictError):
+    """A batch touches what transactions hold that are prepared and not finished: it can be tried again after them."""
+
+    def __init__(self, what: str, by: tuple[Prepared, ...]) -> None:
+        """`by` are those in its way."""
+        names = ", ".join(one.id for one in by)
+        super().__init__(what, reason=f"transaction {names} holds what it touches", fix="retry")
+        self.by = by
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """What a batch is a part of, if it is not to be written yet: a transaction over several collections."""
+
+    tx: WriteId
+    participants: tuple[str, ...]
+    """The folders of its collections, in order."""
+
+
 class Guard(Protocol):
     """What the engine calls back during a commit: a condition on the state that a batch will follow.
 
@@ -198,6 +221,10 @@ class Pending:
     """The model that its documents were made for, as JSON: if that was mapped since, they are. Empty: the newest."""
     is_steady: bool = False
     """Whether its guard asks for nothing but the definition, and documents that the batch itself changes."""
+    reads: ReadSet | None = field(default=None, compare=False)
+    """What its guard asks for beside that; None if it may ask for anything, unless it is steady."""
+    prepare: Prepare | None = None
+    """Set if it only holds what it reads and writes, until its transaction is finished."""
 
     @property
     def is_offerable(self) -> bool:
@@ -207,7 +234,12 @@ class Pending:
         """
         is_free = self.guard is None or self.is_steady
         is_made = not any(isinstance(each, InsertNext) for each in self.operations)
-        return is_free and is_made and bool(self.operations) and not self.events
+        return is_free and is_made and bool(self.operations) and not self.events and self.prepare is None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is for nothing but to finish transactions that are decided."""
+        return not self.operations and not self.events and self.prepare is None and self.reads is None
 
     @property
     def is_plain(self) -> bool:

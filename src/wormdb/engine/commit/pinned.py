@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.log.root import RootState
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
+from wormdb.engine.state.prepared import after_events, from_root, with_committed
 from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import SnapshotTooOldError
 from wormdb.format.entry import encode_entry
@@ -46,10 +47,13 @@ class PinnedView:
     """As it was stored."""
     entries: tuple[bytes, ...] | None
     """Those after the root, as they were stored; None if they are to be read from the log."""
+    committed: tuple[str, ...] = ()
+    """Transactions that are pending in it and had committed when it was pinned."""
 
 
 def pin(view: View, collection: str) -> PinnedView:
     """The state of a view of a ledger, to be sent. No requests."""
+    committed, view = tuple(sorted(view.committed)), view.bare
     place = view.place
     entries = []
     size = 0
@@ -63,6 +67,7 @@ def pin(view: View, collection: str) -> PinnedView:
         count=view.count,
         root=None if place is None else encode_root(place.root),
         entries=tuple(entries) if size <= ENTRIES_BYTES_MAX else None,
+        committed=committed,
     )
 
 
@@ -75,15 +80,18 @@ def unpin(pinned: PinnedView, load: BaseLoader, log: Log, register: Register) ->
     applied = LogNumber(0 if root is None else root.applied)
     definition = Definition.none() if root is None else Definition.of_root(root)
     jobs = Jobs() if root is None else Jobs.of(root.jobs)
+    pending = () if root is None else from_root(root.pending)
     overlay = Overlay()
     for entry in _entries(pinned, applied, log, register):
         number = LogNumber(entry.number)
         definition = definition.after(entry.events, number)
         jobs = jobs.after(entry)
+        pending = after_events(pending, entry.events, number, collection=log.collection)
         attaching = next((event for event in entry.events if isinstance(event, JobAttached)), None)
         overlay.apply(entry, None if attaching is None else load.attached(attaching, number))
     base = load.root(RootState(root, None, None))
-    return View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs)
+    view = View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs, pending)
+    return with_committed(view, frozenset(pinned.committed)) if pinned.committed else view
 
 
 def _entries(pinned: PinnedView, applied: LogNumber, log: Log, register: Register) -> list[Entry]:

@@ -9,34 +9,54 @@ documents may trade them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, assert_never
 
-from wormdb.engine.commit.operations import Insert, InsertNext, Purge, Remove, Restore, Save, mapped_operation
+from wormdb.engine.commit.operations import (
+    Insert,
+    InsertNext,
+    LockedError,
+    Purge,
+    Remove,
+    Restore,
+    Save,
+    mapped_operation,
+)
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.state.definition import settled
+from wormdb.engine.state.prepared import Footprint, Prepared
 from wormdb.engine.state.upgrade import document_of
 from wormdb.engine.state.view import Overlay, StoredVersion, check_counted, id_key, sequence_of
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
-from wormdb.format.entry import LoggedChange
+from wormdb.format.change import LoggedBatch, LoggedChange
+from wormdb.format.event import (
+    RESERVED,
+    BlobCondemned,
+    IndexCreated,
+    IndexReady,
+    JobAttached,
+    SchemaChanged,
+    TransactionFinished,
+    TransactionPrepared,
+)
 from wormdb.schema.identity import format_sequence
-from wormdb.system.types import LogNumber
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from wormdb.engine.commit.operations import IdentifiedOperation, Operation, Pending, ReadVersion
+    from wormdb.engine.commit.operations import IdentifiedOperation, Operation, Pending, Prepare, ReadVersion
+    from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.indexes import IndexStates
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
-    from wormdb.format.entry import LoggedBatch
     from wormdb.format.event import Event
     from wormdb.format.kinds import Document
     from wormdb.schema.model import Model
 
-__all__ = ["Group", "HeadState", "show", "trashed"]
+__all__ = ["ApartError", "Group", "HeadState", "show", "trashed"]
 
 
 class HeadState(Protocol):
@@ -65,11 +85,22 @@ def trashed(identity: bytes, tombstone: bytes, document: bytes) -> bytes:
     return b'{"_id":' + identity + b"," + tombstone + b',"document":' + document + b"}"
 
 
+class ApartError(ConflictError):
+    """A batch cannot share an entry with those before it in the group: it comes after them."""
+
+
+_WAITING: Final = (SchemaChanged, IndexCreated, IndexReady, JobAttached, BlobCondemned, *RESERVED)
+"""Events after which what a transaction has prepared might not be right: they come when none is pending."""
+
+
 class Group:
     """Batches that will share one entry. `add` accepts or refuses each on its own."""
 
-    def __init__(self, head: HeadState, collection: str) -> None:
-        """Nothing accepted yet."""
+    def __init__(self, head: HeadState, collection: str, decided: Callable[[str], bool | None] | None = None) -> None:
+        """Nothing accepted yet, but for what finishes transactions: those of which `decided` tells what became of them.
+
+        What the others hold, batches of the group must not touch. Without `decided` transactions count for nothing.
+        """
         self._head = head
         self._view = head.view()
         self._definition = self._view.definition
@@ -86,23 +117,41 @@ class Group:
         self._fetched: dict[bytes, StoredVersion | None] = {}
         self.events: dict[str, tuple[Event, ...]] = {}
         """Of each accepted batch, by its id, as they are written."""
+        self.prepared: dict[str, TransactionPrepared] = {}
+        """The same of those that are not to be written yet."""
+        self.finished: list[TransactionFinished] = []
+        """What the entry begins with: the ends of transactions, and the batches of those that committed."""
+        self.finishing: list[LoggedBatch] = []
+        self._pending: tuple[Prepared, ...] = ()
+        """What may not be touched."""
+        if decided is not None and self._view.pending:
+            self._finish(decided)
 
     def add(self, pending: Pending) -> tuple[LoggedChange, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
-        if self._is_alone or (self._accepted and pending.is_alone):
-            raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
+        if self._is_alone or (self._accepted and pending.is_alone) or (self.prepared and pending.events):
+            raise ApartError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
+        keyed = [
+            (operation, None if isinstance(operation, InsertNext) else id_key(operation.id))
+            for operation in pending.operations
+        ]
+        footprint = self._footprint(pending, keyed) if self._pending else None
+        if footprint is not None:
+            # Before its guard: what that would refuse may be otherwise after them.
+            self._check_free(footprint, pending.events)
         if pending.guard is not None:
             pending.guard.check(self._seen())
         if pending.events:
             self._jobs.check(pending.events)
         batch = _BatchCheck(self, self._begun_at(pending))
-        keyed = [
-            (operation, None if isinstance(operation, InsertNext) else id_key(operation.id))
-            for operation in pending.operations
-        ]
         self._check_apart([key for _, key in keyed if key is not None])
         self._fetch([key for operation, key in keyed if key is not None and _looks_up(operation)])
         changes = tuple(change for operation, key in keyed for change in batch.apply(operation, key))
+        if footprint is not None:
+            footprint.changes = changes
+            self._check_free(footprint)
+        if pending.prepare is not None:
+            return self._hold(pending, pending.prepare, batch, changes)
         if not changes and (pending.operations or not pending.events):
             return ()
         events: tuple[Event, ...] = ()
@@ -115,8 +164,65 @@ class Group:
         self._definition, self._jobs = definition, jobs
         self.events[pending.id] = events
         self._is_alone = pending.is_alone
-        self._accept(batch, claims, changes)
+        self._accept(batch, claims, changes, pending.actor)
         return changes
+
+    def _finish(self, decided: Callable[[str], bool | None]) -> None:
+        """Let the entry finish the transactions of which it is known what became of them."""
+        rest = []
+        for one in self._view.pending:
+            committed = decided(one.id)
+            if committed is None:
+                rest.append(one)
+                continue
+            self.finished.append(TransactionFinished(tx=WriteId(one.id), committed=committed))
+            if committed and one.batch.changes:
+                batch = _BatchCheck(self, self._definition.number)
+                for change in one.batch.changes:
+                    batch.note(id_key(change.id), change)
+                self._accept(batch, batch.transfers(self._definition.indexes), one.batch.changes, one.batch.actor)
+                self.finishing.append(one.batch)
+        self._pending = tuple(rest)
+
+    def _hold(
+        self, pending: Pending, prepare: Prepare, batch: _BatchCheck, changes: tuple[LoggedChange, ...]
+    ) -> tuple[LoggedChange, ...]:
+        """Accept a batch that is not to be written yet: from now on no other may touch what it reads and writes."""
+        if any(self.events.values()):
+            raise ApartError(f"entry {self.number} of {self._collection}", reason="another batch changes more there")
+        batch.claims(self._definition.indexes)
+        reads = () if pending.reads is None else pending.reads.ids
+        written = {change.id for change in changes}
+        named = (each.id for each in pending.operations if not isinstance(each, InsertNext))
+        event = TransactionPrepared(
+            tx=prepare.tx,
+            participants=prepare.participants,
+            batch=LoggedBatch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes),
+            reads=tuple(sorted({*reads, *named} - written)),
+            filters=() if pending.reads is None else pending.reads.filter_texts(),
+        )
+        self._accepted = True
+        self._numbered = max(self._numbered, batch.numbered)
+        self._pending += (Prepared(LogNumber(self.number), event),)
+        self.prepared[pending.id] = event
+        return changes
+
+    def _footprint(self, pending: Pending, keyed: Sequence[tuple[Operation, bytes | None]]) -> Footprint:
+        """What a batch touches, as far as it is known before it is checked."""
+        footprint = Footprint(written={key for _, key in keyed if key is not None})
+        if pending.reads is not None:
+            footprint.read = {id_key(identity) for identity in pending.reads.ids}
+            footprint.filters = pending.reads.filter_texts()
+        elif pending.guard is not None and not pending.is_steady:
+            footprint.reads_all = True
+        return footprint
+
+    def _check_free(self, footprint: Footprint, events: Sequence[Event] = ()) -> None:
+        """Raise LockedError if transactions hold what a batch touches; some events wait for all of them."""
+        waits = any(isinstance(event, _WAITING) for event in events)
+        by = tuple(one for one in self._pending if waits or one.stands_before(footprint, self._definition))
+        if by:
+            raise LockedError(f"commit to {self._collection}", by)
 
     def add_checked(self, logged: LoggedBatch, number: LogNumber) -> None:
         """Accept a batch that another writer checked against the state at `number`, if that is as good as this one.
@@ -132,15 +238,19 @@ class Group:
         batch = _BatchCheck(self, self._definition.number)
         for key, change in zip(keys, logged.changes, strict=True):
             batch.note(key, change)
-        self._accept(batch, batch.claims(self._definition.indexes), logged.changes)
+        self._accept(batch, batch.claims(self._definition.indexes), logged.changes, logged.actor)
 
     def _accept(
-        self, batch: _BatchCheck, claims: dict[tuple[Index, bytes], bytes | None], changes: tuple[LoggedChange, ...]
+        self,
+        batch: _BatchCheck,
+        claims: dict[tuple[Index, bytes], bytes | None],
+        changes: tuple[LoggedChange, ...],
+        actor: str | None,
     ) -> None:
         self._accepted = True
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
         self._changed.update(batch.changed)
-        self._overlay.hold(batch.changed)
+        self._overlay.hold(batch.changed, changes, actor)
         self.claims.update(claims)
         self._numbered = max(self._numbered, batch.numbered)
 
@@ -151,6 +261,11 @@ class Group:
         begun = self._definition.begun_at(pending.body)
         # Without a mapping the guard refuses it, or the batch brings the definition itself.
         return self._definition.number if begun is None else begun
+
+    @property
+    def definition(self) -> Definition:
+        """The one after the batches accepted so far."""
+        return self._definition
 
     @property
     def upgrades(self) -> Upgrades:
@@ -175,7 +290,7 @@ class Group:
     def _check_apart(self, keys: Sequence[bytes]) -> None:
         """Raise ConflictError if a batch of the group changes one of these documents: the next entry is for that."""
         if not self._changed.isdisjoint(keys):
-            raise ConflictError(
+            raise ApartError(
                 f"entry {self.number} of {self._collection}", reason="another batch of it changes the same document"
             )
 
@@ -191,12 +306,15 @@ class Group:
 
     def unchanged(self, key: bytes, loaded: ReadVersion) -> bool:
         """Whether the document is still as it was loaded; asks the base only if that is older than it."""
-        if (newer := self._view.overlay.get(key, self._view.number)) is not None:
-            return newer.version == loaded.held.version
-        if self._view.base_number <= loaded.number:
+        held = self._view.overlay.get(key, self._view.number)
+        if held is None and self._view.base_number <= loaded.number:
             return True
-        held = self._view.base.get(key)
-        return held is not None and held.version == loaded.held.version
+        held = held or self._view.base.get(key)
+        if held is None:
+            return False
+        # What a transaction wrote that was not finished had no revision yet; but what follows it has another `seq`.
+        is_early = loaded.held.rev > loaded.number
+        return held.seq == loaded.held.seq if is_early else held.version == loaded.held.version
 
     def owners(self, index: Index, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
         """The owner of each of some unique values after the batches accepted so far, by id as JSON."""
@@ -354,6 +472,16 @@ class _BatchCheck:
             fix="load it again and retry, or use modify()",
             key=operation.id.decode(),
         )
+
+    def transfers(self, indexes: IndexStates) -> dict[tuple[Index, bytes], bytes | None]:
+        """What this batch gives up and takes in the unique indexes, if it is known that it may."""
+        claims: dict[tuple[Index, bytes], bytes | None] = {}
+        for index in (each for each in indexes.ready if each.unique):
+            for document in self._first.values():
+                claims |= {(index, value): None for value in claims_of(index, _decoded(document))}
+            for held in self.changed.values():
+                claims |= {(index, value): held.id for value in claims_of(index, _decoded(held.document))}
+        return claims
 
     def claims(self, indexes: IndexStates) -> dict[tuple[Index, bytes], bytes | None]:
         """What this batch gives up and takes in the unique indexes.

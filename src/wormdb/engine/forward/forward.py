@@ -23,6 +23,7 @@ from wormdb.engine.history.changes import project_history
 from wormdb.engine.history.fold import Folder
 from wormdb.engine.index.advance import project_indexes
 from wormdb.engine.log.root import Place
+from wormdb.engine.state.prepared import carried
 from wormdb.engine.state.projection import DEFAULT_SIZES, ProjectionResult, ProjectionStep, Sizes, net_of
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.view import greatest_sequence
@@ -79,7 +80,9 @@ def project_data(step: ProjectionStep, shelf: Shelf | None = None) -> Projection
     sample = sample.after((net.key, net.held.document) for net in step.net)
     if refill is not None and refill.sample.rows:
         sample = refill.sample
-    sequence = max(root.sequence, greatest_sequence(net.held.id for net in step.net))
+    # Ids that a transaction counted are used up, whatever becomes of it.
+    used = (one.sequence for one in step.view.pending)
+    sequence = max([root.sequence, greatest_sequence(net.held.id for net in step.net), *used])
     return _outcome(step, grown, sample, sequence)
 
 
@@ -188,6 +191,7 @@ class Forwarder:
             files=view.definition.files,
             versions=view.definition.versions,
             functions=view.definition.functions,
+            pending=carried(view.pending),
             jobs=stage.jobs.outcomes(),
             changes=root.changes + len(step.net) + (0 if step.attached is None else _rows(step.attached)),
             **view.definition.blobs.kept(root.trimmed),

@@ -99,7 +99,7 @@ class Advance:
                 self._head.refresh()
                 current = self._register.read()
                 with self._head.lock:
-                    number, stages = self._head.number, self._head.stages(LogNumber(current.applied))
+                    number, stages = self._head.reach, self._head.stages(LogNumber(current.applied))
                 if stages is None:
                     # Either entries came between the two answers, or the head is being opened again, or the root is
                     # older than one that was seen before: it was thrown away.

@@ -81,7 +81,7 @@ class History:
         No requests.
         """
         place = view.place
-        self._view = view
+        self._view = view.bare
         self._root = None if place is None else place.root
         self._name = "history" if place is None else place.paths.history
         if place is not None:

@@ -108,13 +108,16 @@ class UniqueOwners:
 
         What an entry attaches as blocks is not in it: after such an entry, and on another root, make new owners.
         """
+        self.take([change for batch in entry.batches for change in batch.changes])
+
+    def take(self, changes: Iterable[LoggedChange]) -> None:
+        """Take in the changes of one batch or entry, as `apply`."""
         before: dict[bytes, bytes | None] = {}
         after: dict[bytes, LoggedChange] = {}
-        for batch in entry.batches:
-            for change in batch.changes:
-                # Only what a document began and ended with counts: in passing it may have had another's value.
-                before.setdefault(id_key(change.id), change.before)
-                after[id_key(change.id)] = change
+        for change in changes:
+            # Only what a document began and ended with counts: in passing it may have had another's value.
+            before.setdefault(id_key(change.id), change.before)
+            after[id_key(change.id)] = change
         for name, document in before.items():
             for key in keys_of(self.index, document):
                 owner = self._claims.get(key)

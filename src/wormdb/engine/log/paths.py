@@ -18,6 +18,7 @@ from wormdb.settings import (
     OBJECT_BYTES_MAX,
     ROOT_BYTES_MAX,
     SIDECAR_BYTES_MAX,
+    TRANSACTION_BYTES_MAX,
 )
 
 if TYPE_CHECKING:
@@ -28,15 +29,22 @@ __all__ = [
     "INDEX_FILES",
     "MANIFEST_FILES",
     "NODES_FOLDER",
+    "TRANSACTIONS_FOLDER",
+    "TRANSACTION_FLOOR",
     "EnginePaths",
     "bytes_max",
     "is_immutable",
     "node_key",
+    "transaction_key",
 ]
 
 ENGINE_FOLDER = ".worm.db/"
 NODES_FOLDER = ".worm.nodes/"
 """Of a whole database: the heartbeats of services."""
+TRANSACTIONS_FOLDER = ".worm.tx/"
+"""Of a whole database: which transactions over several collections committed."""
+TRANSACTION_FLOOR = f"{TRANSACTIONS_FOLDER}floor"
+"""Up to which transaction these records may have been removed."""
 MANIFEST_FILES = ".worm.manifest"
 INDEX_FILES = ".worm.index/"
 """How the readable files of tables begin behind the collection's folder: they tell of all its documents."""
@@ -152,6 +160,11 @@ def node_key(node: int) -> str:
     return f"{NODES_FOLDER}{node}"
 
 
+def transaction_key(transaction: str) -> str:
+    """The record of a transaction over several collections."""
+    return f"{TRANSACTIONS_FOLDER}{transaction}"
+
+
 def bytes_max(key: str) -> int:
     """How many bytes an object of a database has at most, whichever it is, by its key alone. No requests.
 
@@ -171,6 +184,8 @@ def _engine_bytes_max(key: str) -> int | None:
     """
     if key.startswith(NODES_FOLDER):
         return HEARTBEAT_BYTES_MAX
+    if key.startswith(TRANSACTIONS_FOLDER):
+        return TRANSACTION_BYTES_MAX
     _, found, rest = key.partition(ENGINE_FOLDER)
     if not found:
         return None

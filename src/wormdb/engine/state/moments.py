@@ -57,6 +57,7 @@ class AsOf:
         """The same moment as a view knows it. No requests."""
         if not self.is_time:
             return self
+        view = view.bare
         made = [entry.number for entry in view.overlay.entries(view.number) if misc_ms(entry.misc) <= self.bound]
         if view.place is not None:
             root = view.place.root
@@ -86,6 +87,7 @@ def view_at(view: View, as_of: AsOf) -> View | None:
 
     Raises InvalidRequestError for a moment to come, SnapshotTooOldError for an entry before history.
     """
+    view = view.bare  # the past is what the log tells
     base, root = view.base_number, None if view.place is None else view.place.root
     if not as_of.is_time:
         if as_of.bound > view.number:
@@ -125,7 +127,7 @@ def _earlier(view: View, number: int) -> View:
     """A view before its last entries, with as many documents as there were."""
     later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
     added = sum(map(_added, later))
-    return replace(view, number=LogNumber(number), count=view.count - added)
+    return replace(view, number=LogNumber(number), count=view.count - added, pending=())
 
 
 def _brings(entry: Entry) -> bool:

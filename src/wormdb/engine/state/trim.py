@@ -79,10 +79,12 @@ class Trimmer:
         """Through which entry the log may go, of a root that was read when the store's clock said `now`. No requests.
 
         What came after the opening of a job that is still open stays: the job is checked against it when it is
-        attached, and the time of that entry tells how long the job has been open.
+        attached, and the time of that entry tells how long the job has been open. So does what came after a transaction
+        was prepared that is not finished.
         """
         through = self._applied_by(root, now, max(retention_ms, LOG_RETENTION_MS_MIN))
         floors = [outcome.number - 1 for outcome in root.jobs if outcome.state == "open"]
+        floors += [one.number - 1 for one in root.pending]
         if floor is not None and root.files is not None and root.files.enabled:
             floors.append(floor)
         return LogNumber(max(min([through, *floors]), root.trimmed))

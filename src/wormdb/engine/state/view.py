@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -17,9 +17,10 @@ import msgspec
 from wormdb.engine.state.jobs import NO_JOBS
 from wormdb.errors import LimitExceededError
 from wormdb.format import json
+from wormdb.format.entry import Entry, LoggedBatch
 from wormdb.format.key import encode_key
 from wormdb.settings import SEQUENCE_MAX
-from wormdb.system.types import LogNumber
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,16 +28,19 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.jobs import Jobs
+    from wormdb.engine.state.prepared import Prepared
     from wormdb.engine.tree.definition import Index
-    from wormdb.format.entry import Entry
+    from wormdb.format.entry import LoggedChange
     from wormdb.schema.model import Model
 
 __all__ = [
     "AttachedBlocks",
     "Base",
+    "DocumentChange",
     "EmptyBase",
     "Overlay",
     "StoredVersion",
+    "TopOverlay",
     "View",
     "changed_after",
     "check_counted",
@@ -49,6 +53,8 @@ __all__ = [
 
 SEQUENCE_DIGITS_MAX = len(str(SEQUENCE_MAX))
 _serials = itertools.count(1)
+_NO_WRITE = WriteId(bytes(16).hex())
+"""Of changes that no entry has yet."""
 
 
 def id_key(identity: bytes) -> bytes:
@@ -165,6 +171,18 @@ class EmptyBase:
         return
 
 
+class DocumentChange(msgspec.Struct, frozen=True, gc=False):
+    """One change of a document: its images before and after as JSON, None where there is none."""
+
+    key: bytes
+    seq: int
+    before: bytes | None
+    after: bytes | None
+    number: int
+    """Of the entry that makes it."""
+    actor: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class AttachedBlocks:
     """Blocks that a job attached by entry `number`, which no root has yet."""
@@ -183,14 +201,34 @@ class Overlay:
         self._attached: list[AttachedBlocks] = []
         self.has_attached = False
         """Whether blocks were attached at any number."""
+        self._held: list[tuple[Sequence[LoggedChange], str | None]] = []
+        """What batches change that no entry has yet, and by which actor."""
         self._scanned: tuple[int, list[tuple[bytes, StoredVersion]]] | None = None
         self.serial = next(_serials)
         """No other overlay of this process has it, nor this one what it held with another."""
 
-    def hold(self, changed: Mapping[bytes, StoredVersion]) -> None:
-        """Have one version of each of these keys, whatever was there."""
+    def hold(
+        self, changed: Mapping[bytes, StoredVersion], changes: Sequence[LoggedChange] = (), actor: str | None = None
+    ) -> None:
+        """Have one version of each of these keys, whatever was there: those that the changes of a batch leave."""
         self._versions.update((key, [held]) for key, held in changed.items())
+        self._held.append((changes, actor))
         self._scanned, self.serial = None, next(_serials)
+
+    def changes(self, after: int, number: LogNumber) -> list[DocumentChange]:
+        """Every change by entries after one number up to another, and by batches that are held, oldest first."""
+        made: list[tuple[Sequence[LoggedChange], int, str | None]] = [
+            (batch.changes, entry.number, batch.actor)
+            for entry in self._entries
+            if after < entry.number <= number
+            for batch in entry.batches
+        ]
+        made += [(changes, number, actor) for changes, actor in self._held]
+        return [
+            DocumentChange(id_key(change.id), change.seq, change.before, change.after, made_by, actor)
+            for changes, made_by, actor in made
+            for change in changes
+        ]
 
     def apply(self, entry: Entry, attached: Base | None = None) -> None:
         """Add one entry; `attached` are the documents of the blocks that it attaches."""
@@ -258,6 +296,120 @@ def _key_of(row: tuple[bytes, StoredVersion]) -> bytes:
     return row[0]
 
 
+class _TopChanges:
+    """Changes on top of a state, in order; they only ever grow, so that each further one costs no copy."""
+
+    def __init__(self) -> None:
+        self.changes: list[LoggedChange] = []
+        self.versions: dict[bytes, list[tuple[int, StoredVersion]]] = {}
+        """By key the places among the changes, each with what it left."""
+
+    def add(self, changes: Sequence[LoggedChange], rev: int) -> None:
+        for change in changes:
+            held = StoredVersion(change.id, rev, change.seq, change.after, change.trash)
+            self.versions.setdefault(id_key(change.id), []).append((len(self.changes), held))
+            self.changes.append(change)
+
+
+class TopOverlay(Overlay):
+    """What an overlay holds up to one number, with changes on top that no entry has yet.
+
+    The changes count at that number too, as if an entry behind it had made them: what they leave has the next revision.
+    At earlier numbers it says what the overlay below says. It does not move, whatever is put on top of it.
+    """
+
+    def __init__(self, below: Overlay, number: LogNumber, changes: Sequence[LoggedChange], actor: str | None) -> None:
+        """`changes` in the order in which they were made; their `before` and `seq` follow what is below."""
+        super().__init__()
+        self._below, self._at, self._actor = below, number, actor
+        self._top = _TopChanges()
+        self._top.add(changes, number + 1)
+        self._limit = len(changes)
+        self._may_grow = False
+        self.has_attached = below.has_attached
+
+    def with_more(self, changes: Sequence[LoggedChange], number: LogNumber) -> TopOverlay | None:
+        """The same with more changes on top; None if it is of another number, or not the last of its owner's."""
+        if not self._may_grow or len(self._top.changes) != self._limit or number != self._at:
+            return None
+        more = TopOverlay(self._below, self._at, (), self._actor)
+        self._top.add(changes, self._at + 1)
+        more._top, more._limit = self._top, len(self._top.changes)
+        return more.owned()
+
+    def owned(self) -> TopOverlay:
+        """This one, of one thread that may put more on top without a copy."""
+        self._may_grow = True
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many ids entries below and the changes on top changed, about: those that both did count twice."""
+        return self._below.size + len(self._top.versions)
+
+    def entries(self, number: LogNumber) -> list[Entry]:
+        """The entries since the base up to `number`, in order; last one that stands for the changes on top."""
+        found = self._below.entries(min(number, self._at))
+        if number < self._at:
+            return found
+        if not self._entries:
+            batch = LoggedBatch(id=_NO_WRITE, actor=self._actor, changes=tuple(self._top.changes[: self._limit]))
+            self._entries = [
+                Entry(number=self._at + 1, write_id=_NO_WRITE, misc=0, node=0, previous=bytes(32), batches=(batch,))
+            ]
+        return [*found, *self._entries]
+
+    def changes(self, after: int, number: LogNumber) -> list[DocumentChange]:
+        """Every change by entries after one number up to another, then those on top."""
+        found = self._below.changes(after, min(number, self._at))
+        if number < self._at:
+            return found
+        own = self._top.changes[: self._limit]
+        rev, actor = self._at + 1, self._actor
+        return [*found, *(DocumentChange(id_key(one.id), one.seq, one.before, one.after, rev, actor) for one in own)]
+
+    def on_top(self) -> list[LoggedChange]:
+        """The changes that no entry has yet, in order; those further below first."""
+        below = self._below.on_top() if isinstance(self._below, TopOverlay) else []
+        return below + self._top.changes[: self._limit]
+
+    def attached(self, number: LogNumber) -> list[AttachedBlocks]:
+        """What was attached below up to `number`, newest first."""
+        return self._below.attached(min(number, self._at))
+
+    def get(self, key: bytes, number: LogNumber) -> StoredVersion | None:
+        """The newest version at or before `number`, what is on top included; None if there is none."""
+        if number >= self._at:
+            for place, held in reversed(self._top.versions.get(key, ())):
+                if place < self._limit:
+                    return held
+        return self._below.get(key, min(number, self._at))
+
+    def uncovered(self, view: View) -> View:
+        """A view of this overlay without its changes."""
+        changes = self._top.changes[: self._limit] if view.number >= self._at else []
+        added = sum((change.after is not None) - (change.before is not None) for change in changes)
+        return replace(view, overlay=self._below, count=view.count - added)
+
+    def since(self, number: LogNumber) -> Overlay:
+        """Not of this one: a head stands on entries alone."""
+        raise NotImplementedError(f"an overlay with changes on top has no tail after {number} of its own")
+
+    def _newest(self, number: LogNumber) -> list[tuple[bytes, StoredVersion]]:
+        """All of them, sorted once for each state; not to be changed."""
+        below = self._below.scan(min(number, self._at))
+        if number < self._at:
+            return below
+        if self._scanned is None:
+            newest = dict(below)
+            for key in list(self._top.versions):
+                held = self.get(key, number)
+                if held is not None:
+                    newest[key] = held
+            self._scanned = number, sorted(newest.items())
+        return self._scanned[1]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One state of a collection that does not move."""
@@ -272,6 +424,10 @@ class View:
     """How many documents there are."""
     jobs: Jobs = NO_JOBS
     """What became of bulk jobs."""
+    pending: tuple[Prepared, ...] = ()
+    """Transactions that are prepared and not finished, in the order of their entries."""
+    committed: frozenset[str] = frozenset()
+    """Those of them that have committed all the same: what they write lies on top."""
 
     @property
     def place(self) -> Place | None:
@@ -366,6 +522,50 @@ class View:
         """The newest version of every key in a range that entries after the root hold, as it is in this state."""
         found = self.overlay.scan(self.number, low, high)
         return [(key, self.shown(held)) for key, held in found] if self.is_ahead else found
+
+    def changes_since(self, number: int) -> list[DocumentChange] | None:
+        """Every change after entry `number`, oldest first; None if the tail does not reach back. No requests.
+
+        It does not if the root below goes further, and not over what jobs attached. Batches that come before this
+        state in an entry that is not written yet are among them, and so is what lies on top.
+        """
+        older: list[DocumentChange] | None = []
+        if isinstance(self.base, View):  # the state of a batch whose entry others share stands on another
+            older = self.base.changes_since(number)
+        elif self.base_number > number:
+            return None
+        if older is None or any(one.number > number for one in self.overlay.attached(self.number)):
+            return None
+        return [*older, *self.overlay.changes(number, self.number)]
+
+    def on_top(self, changes: Sequence[LoggedChange], actor: str | None = None, *, is_owned: bool = False) -> View:
+        """The same state with changes on top, in order, that no entry has yet. No requests.
+
+        Each must follow what is below it: its `before` is the document there, its `seq` the next. Everything that
+        reads the tail takes them for a part of it: look-ups, scans, columns, indexes, unique values, counts. The
+        number stays, so what is on top has a revision above it: the next one, until its entry is known. With `is_owned`
+        only the caller's thread uses the state, and more of it costs no copy.
+        """
+        if not changes:
+            return self
+        added = sum((change.after is not None) - (change.before is not None) for change in changes)
+        more = self.overlay.with_more(changes, self.number) if isinstance(self.overlay, TopOverlay) else None
+        overlay = more or TopOverlay(self.overlay, self.number, changes, actor)
+        overlay = overlay.owned() if is_owned else overlay
+        return replace(self, overlay=overlay, count=self.count + added)
+
+    @property
+    def top(self) -> list[LoggedChange]:
+        """The changes that lie on top, in order; none of most states. No requests."""
+        return self.overlay.on_top() if isinstance(self.overlay, TopOverlay) else []
+
+    @property
+    def bare(self) -> View:
+        """The state that the log alone tells: without what lies on top. No requests."""
+        view = self
+        while isinstance(view.overlay, TopOverlay):
+            view = view.overlay.uncovered(view)
+        return replace(view, committed=frozenset()) if view.committed else view
 
 
 def changed_after(view: View, number: int) -> list[StoredVersion] | None:

@@ -119,7 +119,7 @@ class Adopter:
         the collection has documents, InvalidRequestError listing every problem (nothing was written then),
         ConflictError if another process adopts it too or a file was changed meanwhile, and what a commit raises.
         """
-        view = self.ledger.view()
+        view = self.ledger.view().bare
         keeper = RecordKeeper(self.runtime.store, self._paths.adoption, self.collection, self.runtime.chance)
         left = keeper.read()
         chosen = self.runtime.batch_id() if left is None else left.job

@@ -85,7 +85,7 @@ class CollectionFiles:
     def open(self) -> FilesState | None:
         """The state now, which is not before the record; None if files are not kept. 1 GET, and as `Ledger.view`."""
         record = self.register.read().record
-        view = self.ledger.view()
+        view = self.ledger.view().bare
         names = names_in(view, self.ledger.collection)
         return None if names is None or not view.definition.keeps_files else FilesState(view, names, record)
 

@@ -93,6 +93,7 @@ class Caretaker:
             return None
         definition = Definition.of_root(state.root)
         has_work = definition.unbuilt or definition.keeps_files or (state.root.versions and has_old(state.root))
+        has_work = has_work or bool(state.root.pending)
         return None if has_work or self.has_entry(prefix, state.applied + 1) else state.applied
 
     def forward(self, prefix: str) -> ForwardResult:

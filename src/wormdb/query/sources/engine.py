@@ -14,6 +14,7 @@ from wormdb.engine.columns.scan import scan_columns
 from wormdb.engine.index.read import advance_reader
 from wormdb.engine.index.shelf import is_whole
 from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
+from wormdb.engine.state.view import TopOverlay
 from wormdb.engine.tree.definition import array_fields, encode_index
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.format import json
@@ -75,26 +76,47 @@ class RootKnowledge:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _root: _RootFacts | None = None
     _tail: _Tail | None = None
-    _facts: tuple[tuple[int, Definition], Facts] | None = None
+    _facts: tuple[tuple[int, Definition, Overlay], Facts] | None = None
+    _topped: tuple[TopOverlay, Facts] | None = None
+    """Of the last state with changes on top: what is below them is kept as if they were not there."""
     _readers: dict[str, tuple[Index, Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
     """By name the last ones. Views are not kept: they would keep the root from being forgotten."""
 
     def facts(self, view: View, ledger: Ledger) -> Facts:
         """The facts of a view, made once for each state. No requests; raises CorruptionError for a damaged root."""
-        state = (view.number, view.definition)
+        state = (view.number, view.definition, view.overlay)
         held = self._facts
-        if held is not None and held[0][0] == state[0] and held[0][1] is state[1]:
+        if held is not None and held[0][0] == state[0] and held[0][1] is state[1] and held[0][2] is state[2]:
             return held[1]
+        if isinstance(view.overlay, TopOverlay):
+            return self._top_facts(view, view.overlay, ledger)
         with self._lock:
-            root = self._root_facts(view)
-            tail = self._tail_of(view)
-            kept = EngineResidency(ref(view.base), ledger.trees, view.definition, view.count, self._readers)
-            facts = replace(_facts(view, root, tail), is_distant=ledger.is_distant, kept=kept)
+            facts = self._made(view, self._tail_of(view), ledger)
             self._facts = (state, facts)
         return facts
 
+    def _top_facts(self, view: View, overlay: TopOverlay, ledger: Ledger) -> Facts:
+        topped = self._topped
+        if topped is not None and topped[0] is overlay:
+            return topped[1]
+        with self._lock:
+            facts = self._made(view, self._tail_of(view.bare).topped(view), ledger)
+            self._topped = (overlay, facts)
+        return facts
+
+    def _made(self, view: View, tail: _Tail, ledger: Ledger) -> Facts:
+        root = self._root_facts(view)
+        kept = EngineResidency(ref(view.base), ledger.trees, view.definition, view.count, self._readers)
+        return replace(_facts(view, root, tail), is_distant=ledger.is_distant, kept=kept)
+
     def reader(self, view: View, index: Index, ledger: Ledger) -> IndexReader:
         """An index that is among the facts, at the state of a view. Costs as `read_index`, once for each state."""
+        if isinstance(view.overlay, TopOverlay):
+            if view.overlay.attached(view.number):
+                top = ledger.index(view, index)
+                assert top is not None, "facts name only indexes that can answer"
+                return top
+            return advance_reader(self.reader(view.bare, index, ledger), view.number, view, index)
         known, overlay, number, held = self._readers.get(index.name, (None, None, 0, None))
         if known is not index and known != index:
             held = None
@@ -240,6 +262,15 @@ class _Tail:
                 changes = (change for batch in entry.batches for change in batch.changes)
                 self._add([change.after for change in changes if change.after is not None])
         self._done = view.number
+
+    def topped(self, view: View) -> _Tail:
+        """This one, with what lies on top of the state that it has learned."""
+        tail = _Tail(view.overlay)
+        tail._arrays = {index: list(seen) for index, seen in self._arrays.items()}
+        tail._texts = {index: list(seen) for index, seen in self._texts.items()}
+        tail.sample, tail._done = self.sample, self._done
+        tail._add([change.after for change in view.top if change.after is not None])
+        return tail
 
     def _add(self, texts: Sequence[bytes]) -> None:
         for text in texts:
