@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wormdb.server.buckets import Bucket
     from wormdb.server.options import QueryOptions
-    from wormdb.server.session import ClientSession
+    from wormdb.server.session import ClientSession, ServedCollection
 
 __all__ = ["ChangeBatches", "RowParts", "RowReader", "WireUpdate", "read_update"]
 
@@ -140,24 +140,29 @@ class ChangeBatches:
         session: ClientSession,
     ) -> None:
         """No requests."""
-        self._collection = session.collection(bucket)
+        self._bucket = bucket
+        self._session = session
         self._tree = tree
         self._update = update
         self._options = options
-        self._attributes = session.attributes
         self._make = None if bucket.has_model else session.service.object_id
-        self._is_plain = session.transaction is None
         self._found: RowReader | None = None
         self.is_over = False
         """Whether it is known that nothing follows the last batch."""
+
+    @property
+    def _collection(self) -> ServedCollection:
+        """As the session sees it now: a batch is a part of the transaction in which it is asked for."""
+        return self._session.collection(self._bucket)
 
     def next_batch(self) -> list[Any]:
         """The ids of what the next batch changed; none at the end. What finding them costs, and 1 PUT at most."""
         is_first = self._found is None
         if self._found is None:
             limit, sort = self._options.limit, self._options.sort
-            if self._is_plain:
-                self._found = self._collection.cursor(self._tree, sort=sort, select=["_id"], batch_size=limit)
+            if self._session.transaction is None:
+                plain = self._bucket.collection
+                self._found = plain.cursor(self._tree, sort=sort, select=["_id"], batch_size=limit)
             else:
                 # All of them before the first is changed: in a transaction changes are seen at once.
                 found = self._collection.find(self._tree, sort=sort, select=["_id"]).to_list()
@@ -166,9 +171,9 @@ class ChangeBatches:
             is_first = False
             changed = self._change([row["id"] for row in rows])
             if changed:
-                return show_ids(changed, self._attributes.object_id_format)
+                return show_ids(changed, self._session.attributes.object_id_format)
         if is_first and self._update is not None and self._update.upsert:
-            return show_ids(self._upsert(self._update), self._attributes.object_id_format)
+            return show_ids(self._upsert(self._update), self._session.attributes.object_id_format)
         return []
 
     def _change(self, ids: list[Any]) -> list[Any]:
