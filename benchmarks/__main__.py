@@ -28,6 +28,7 @@ SUITES = (
     "cost",
     "jobs",
     "sync",
+    "server",
 )
 
 WITH = {"warm": ("embedded",)}
