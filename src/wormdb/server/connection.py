@@ -23,6 +23,8 @@ from wormdb.server.session import ClientSession
 from wormdb.system.waiting import WouldWaitError, refuse_waiting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wormdb.server.buckets import Bucket
     from wormdb.server.commands import Command
     from wormdb.server.parts import ServerParts
@@ -39,9 +41,6 @@ OUTPUT_BYTES_MAX: Final = 256 << 20
 """Replies that the client has not taken: then it is dropped."""
 SLOW_SECONDS: Final = 60.0
 """How long a client may leave replies untaken."""
-LOOP_SECONDS: Final = 0.002
-"""A query that took longer goes to a thread the next time."""
-SHAPES_MAX: Final = 1_000
 
 _VALUES: Final = re.compile(rb'"[^"\\]*"(?=\s*[,}\]])|-?[0-9][0-9.eE+-]*')
 _BUCKET_GROUPS: Final = frozenset({"bucket", "index"})
@@ -270,14 +269,13 @@ class Connection(asyncio.Protocol):
 
     def _try(self, command: Command, words: list[bytes], lane: str) -> None:
         """Carry a command out here, or in a thread if it needs more than is known, or takes long."""
-        shape = None
+        shape, pace = None, self._parts.pace
         if lane:
             shape = (lane, _VALUES.sub(b"", words[2]), *words[3:])
-            if shape in self._parts.slow_shapes:
+            if pace.is_slow(shape):
                 self._to_thread(command, words, lane, shape)
                 return
-        clock = self._service.clock
-        start = clock.monotonic()
+        start = pace.processor()
         try:
             with refuse_waiting():
                 reply = command.run(self.session, words)
@@ -287,27 +285,31 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
             reply = self._fault(error)
         self._service.figures.in_loop += 1
-        if shape is not None and clock.monotonic() - start > LOOP_SECONDS:
-            slow = self._parts.slow_shapes
-            if len(slow) >= SHAPES_MAX:
-                slow.clear()
-            slow.add(shape)
+        if shape is not None:
+            pace.tell(shape, pace.processor() - start)
         self._reply(reply)
 
     def _to_thread(self, command: Command, words: list[bytes], lane: str, shape: Any = None) -> None:
         self._is_busy = True
         self._service.figures.in_threads += 1
-        start = self._service.clock.monotonic()
-        told = partial(self._told_result, shape, start)
-        self._parts.threads.run(lane, partial(command.run, self.session, words), told)
+        run = partial(command.run, self.session, words)
+        if shape is None:
+            self._parts.threads.run(lane, run, self._told_result)
+        else:
+            told = partial(self._told_time, shape)
+            self._parts.threads.run(lane, partial(_timed, run, self._parts.pace.processor), told)
 
-    def _told_result(self, shape: Any, start: float, result: Any, error: BaseException | None) -> None:
+    def _told_time(self, shape: Any, result: Any, error: BaseException | None) -> None:
+        if error is None:
+            result, seconds = result
+            self._parts.pace.tell(shape, seconds)
+        self._told_result(result, error)
+
+    def _told_result(self, result: Any, error: BaseException | None) -> None:
         self._is_busy = False
         if self._transport is None:
             self._give_up()
             return
-        if shape is not None and self._service.clock.monotonic() - start < LOOP_SECONDS:
-            self._parts.slow_shapes.discard(shape)
         self._reply(result if error is None else self._fault(error))
         self._pump()
 
@@ -319,3 +321,10 @@ class Connection(asyncio.Protocol):
         # Arguments are not logged: they may be secrets.
         log.error("%s failed: %s", self.session.command, type(error).__name__, exc_info=error)
         return Fault("internal error: see the server's log")
+
+
+def _timed(run: Callable[[], Any], processor: Callable[[], float]) -> tuple[Any, float]:
+    """What a call gives, and how much of this thread's processor it took."""
+    start = processor()
+    result = run()
+    return result, processor() - start

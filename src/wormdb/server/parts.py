@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,17 +13,23 @@ from wormdb.server.offload import LaneThreads, ProbeGate
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
     from pathlib import Path
 
     from wormdb.server.service import Service
     from wormdb.server.session import ClientSession
 
-__all__ = ["ConnectedClient", "ServerOptions", "ServerParts"]
+__all__ = ["ConnectedClient", "LoopPace", "ServerOptions", "ServerParts"]
 
 THREADS: Final = 64
 PROBE_THREADS: Final = 32
 GUEST_SECONDS: Final = 10.0
 """In which a client has to say who it is, where that is needed."""
+LOOP_SECONDS: Final = 0.002
+"""Of a processor, that a query may take in the loop."""
+SLOW_TIMES: Final = 3
+"""A query that took longer so often in a row goes to a thread."""
+SHAPES_MAX: Final = 1_000
 
 
 def _is_loopback(host: str) -> bool:
@@ -91,6 +98,32 @@ class ServerOptions:
         return context
 
 
+class LoopPace:
+    """Which queries take so long that the loop leaves them to threads. Used by the loop's thread alone."""
+
+    def __init__(self, processor: Callable[[], float] = time.thread_time) -> None:
+        """None does yet. `processor` tells the seconds that a processor has worked for the calling thread.
+
+        So a busy machine does not make a query seem slow.
+        """
+        self.processor = processor
+        self._slow: dict[Any, int] = {}
+        """By shape how often in a row it took too long."""
+
+    def is_slow(self, shape: Any) -> bool:
+        """Whether a query of this shape goes to a thread."""
+        return self._slow.get(shape, 0) >= SLOW_TIMES
+
+    def tell(self, shape: Any, seconds: float) -> None:
+        """A query of this shape took this much of a processor."""
+        if seconds <= LOOP_SECONDS:
+            self._slow.pop(shape, None)
+            return
+        if len(self._slow) >= SHAPES_MAX:
+            self._slow.clear()
+        self._slow[shape] = self._slow.get(shape, 0) + 1
+
+
 class ServerParts:
     """What connections share beside the service. Used by the loop's thread alone."""
 
@@ -101,8 +134,7 @@ class ServerParts:
         self.loop = loop
         self.threads = LaneThreads(loop, options.threads, max(1, options.threads // 2), "work")
         self.gate = ProbeGate(loop, LaneThreads(loop, PROBE_THREADS, PROBE_THREADS, "probe"))
-        self.slow_shapes: set[Any] = set()
-        """Queries that take so long that the loop leaves them to threads."""
+        self.pace = LoopPace()
         self.connections: dict[int, ConnectedClient] = {}
         self.sessions: dict[int, ClientSession] = {}
         self._numbers = 0
