@@ -176,7 +176,7 @@ def open_cursor(
         )
     query = check_query(access, filter, options)
     state = open_state(access, query.moment, query.freshness)
-    pinned = query if query.moment is not None else replace(query, moment=AsOf.number(state.number))
+    pinned = query if query.moment is not None else query.at(AsOf.number(state.number))
     return Cursor(QueryRun(access, pinned, state), batch_size, access.clock.now_ms())
 
 

@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.sorting import parse_sort, sort_key
-from wormdb.errors import WormError
+from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.server.commands import Command
 from wormdb.server.documents import read_document, read_filter, show_ids, show_rows, written_filter
 from wormdb.server.faults import unknown_argument
-from wormdb.server.options import read_options
+from wormdb.server.options import QueryOptions, read_options
 from wormdb.server.replies import OK, Fault, Fields
 from wormdb.server.session import SessionCursor
 from wormdb.server.updates import ChangeBatches, RowParts, read_update
 
 if TYPE_CHECKING:
     from wormdb.server.buckets import Bucket
-    from wormdb.server.options import QueryOptions
     from wormdb.server.session import BatchSource, ClientSession, CursorKind
     from wormdb.server.updates import RowReader
 
-__all__ = ["BATCH_BYTES_MAX", "DOCUMENT_COMMANDS", "ask", "parsed_filter"]
+__all__ = ["BATCH_BYTES_MAX", "DOCUMENT_COMMANDS", "ask", "check_filter"]
 
 _QUERY_OPTIONS: Final = frozenset({"SORTBY", "RESULTSORT", "PROJECTION", "LIMIT", "COLLATION"})
 _KINDS: Final = ("QUERY", "UPDATE", "DELETE")
@@ -51,21 +50,21 @@ def insert(session: ClientSession, words: list[bytes]) -> Any:
 # --- queries ---
 
 
-def parsed_filter(data: bytes) -> dict[str, Any]:
-    """A filter, read and checked. A Fault that begins as Kronotop's do."""
-    tree = read_filter(data)
+def check_filter(tree: dict[str, Any]) -> None:
+    """A Fault that begins as Kronotop's do, for a filter with mistakes."""
     try:
         parse_filter(tree)
     except WormError as error:
         raise Fault(f"BQL parse error: {error}") from error
-    return tree
 
 
 def ask(session: ClientSession, words: list[bytes]) -> tuple[Bucket, dict[str, Any], QueryOptions]:
-    """The bucket, the filter and the options of a query."""
+    """The bucket, the filter and the options of a query. What is wrong with the filter is told by who reads it."""
     bucket = session.bucket(words[1])
-    options = read_options(session, words[3:], _QUERY_OPTIONS)
-    return bucket, parsed_filter(words[2]), options
+    options = (
+        read_options(session, words[3:], _QUERY_OPTIONS) if len(words) > 3 else QueryOptions(session.attributes.limit)
+    )
+    return bucket, read_filter(words[2]), options
 
 
 class _QueryBatches:
@@ -113,24 +112,29 @@ def _sorted(rows: list[bytes], order: str) -> list[bytes]:
 def query(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.QUERY bucket filter …."""
     bucket, tree, options = ask(session, words)
+    try:
+        reader = _rows(session, bucket, tree, options)
+    except InvalidRequestError:
+        check_filter(tree)
+        raise
+    return _first("QUERY", session, bucket, tree, _QueryBatches(reader, session, options))
+
+
+def _rows(session: ClientSession, bucket: Bucket, tree: dict[str, Any], options: QueryOptions) -> RowReader:
     size = min(options.limit, _PART_ROWS_MAX)
-    reader: RowReader
     if session.transaction is not None:
         bucket.check_there()
         rows = session.collection(bucket).find(tree, sort=options.sort, select=options.projection, raw=True)
-        reader = RowParts(iter(rows), size)
-    else:
-        number = session.fresh_number(bucket)
-        reader = bucket.collection.cursor(
-            tree,
-            sort=options.sort,
-            select=options.projection,
-            batch_size=size,
-            at_least=None if number < 0 else number,
-            raw=True,
-        )
-    batches = _QueryBatches(reader, session, options)
-    return _first("QUERY", session, bucket, tree, batches)
+        return RowParts(iter(rows), size)
+    number = session.fresh_number(bucket)
+    return bucket.collection.cursor(
+        tree,
+        sort=options.sort,
+        select=options.projection,
+        batch_size=size,
+        at_least=None if number < 0 else number,
+        raw=True,
+    )
 
 
 def _first(
@@ -151,7 +155,8 @@ def change(kind: CursorKind, session: ClientSession, words: list[bytes]) -> Any:
     is_update = kind == "UPDATE"
     allowed = {"LIMIT", "COLLATION", "SORTBY"} if is_update else {"LIMIT", "COLLATION"}
     options = read_options(session, words[4 if is_update else 3 :], allowed)
-    tree = parsed_filter(words[2])
+    tree = read_filter(words[2])
+    check_filter(tree)
     update = read_update(words[3], tree) if is_update else None
     bucket.check_there()
     batches = ChangeBatches(bucket, tree, update, options, session)

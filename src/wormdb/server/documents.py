@@ -7,9 +7,11 @@ Documents go by the attributes of the session.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import bson
+import msgspec
 from bson.codec_options import CodecOptions
 from bson.errors import BSONError
 
@@ -38,6 +40,7 @@ __all__ = [
 if not TYPE_CHECKING:
     Format = Literal["bson", "json"]
 
+_PLAIN: Final = msgspec.json.Decoder(dict[str, Any])
 _CODEC: Final[CodecOptions[dict[str, Any]]] = CodecOptions(tz_aware=True)
 _HEX: Final = re.compile(r"[0-9a-fA-F]{24}")
 _SEEMS_HEX: Final = re.compile(rb"[\"'][0-9a-fA-F]{24}[\"']")
@@ -80,6 +83,10 @@ def _read_bson(data: bytes) -> dict[str, Any]:
 
 def read_filter(data: bytes) -> dict[str, Any]:
     """A filter or an update. A Fault if it is neither JSON nor BSON."""
+    if b"$" not in data and data[:1] == b"{" and not _SEEMS_HEX.search(data):
+        # Most filters: fields with plain values. What is wrong with one is told by what follows.
+        with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+            return dict(_PLAIN.decode(data))
     if _is_bson(data):
         try:
             return _read_bson(data)

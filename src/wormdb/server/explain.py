@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.server.bucket_commands import ask
+from wormdb.server.bucket_commands import ask, check_filter
 from wormdb.server.commands import Command
 from wormdb.server.index_names import PRIMARY_INDEX, shown_name
 
@@ -37,6 +37,7 @@ _RANGES: Final = frozenset({"GT", "GTE", "LT", "LTE"})
 def explain(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.EXPLAIN bucket filter …."""
     bucket, tree, options = ask(session, words)
+    check_filter(tree)
     session.fresh_number(bucket)
     collection = bucket.collection
     # A query asks for a batch more than it shows at the most, so the plan is that of its limit.
