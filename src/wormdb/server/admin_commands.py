@@ -17,7 +17,7 @@ from wormdb.server.namespaces import (
     list_buckets,
     list_namespaces,
 )
-from wormdb.server.replies import OK, Fault
+from wormdb.server.replies import OK, ErrorReply
 from wormdb.server.session import GLOBAL
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
         create_collection(bucket.collection, indexes)
     except AlreadyExistsError as error:
         if not is_lenient:
-            raise Fault(f"Bucket already exists: {bucket.name}", "BUCKETALREADYEXISTS") from error
+            raise ErrorReply(f"Bucket already exists: {bucket.name}", "BUCKETALREADYEXISTS") from error
     bucket.check_there()
     return OK
 
@@ -56,13 +56,13 @@ def _creation(words: list[bytes]) -> tuple[list[Index], bool]:
                 at += 1
             case "INDEXES":
                 if at + 1 >= len(words):
-                    raise Fault("INDEXES argument must be followed by index schemas")
+                    raise ErrorReply("INDEXES argument must be followed by index schemas")
                 indexes = read_schemas(words[at + 1])
                 at += 2
             case "SHARDS":
                 at = _shards(words, at + 1)
             case "COLLATION":
-                raise Fault("COLLATION is not supported: texts are compared by their code points")
+                raise ErrorReply("COLLATION is not supported: texts are compared by their code points")
             case "SORTBY" | "RESULTSORT" | "PROJECTION" | "LIMIT" | "DOCS":
                 raise unsupported_argument(word)
             case _:
@@ -75,10 +75,10 @@ def _shards(words: list[bytes], at: int) -> int:
     start = at
     while at < len(words) and words[at].isdigit():
         if int(words[at]) >= SHARDS:
-            raise Fault(f"No route found for Bucket shard: {int(words[at])}")
+            raise ErrorReply(f"No route found for Bucket shard: {int(words[at])}")
         at += 1
     if at == start:
-        raise Fault("SHARDS argument must be followed by shard ids")
+        raise ErrorReply("SHARDS argument must be followed by shard ids")
     return at
 
 
@@ -97,7 +97,7 @@ def locate(session: ClientSession, words: list[bytes]) -> Any:
 def refuse_removal(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.REMOVE, BUCKET.PURGE."""
     session.bucket(words[1]).check_there()
-    raise Fault(f"{words[0].upper().decode()} {_NOT_SERVED}")
+    raise ErrorReply(f"{words[0].upper().decode()} {_NOT_SERVED}")
 
 
 # --- namespaces ---
@@ -105,7 +105,7 @@ def refuse_removal(session: ClientSession, words: list[bytes]) -> Any:
 
 def _may(session: ClientSession, namespace: str, *, write: bool = False) -> str:
     if not session.account.may(namespace, write=write):
-        raise Fault(f"this user has no permissions to access the namespace '{namespace}'", "NOPERM")
+        raise ErrorReply(f"this user has no permissions to access the namespace '{namespace}'", "NOPERM")
     return namespace
 
 
@@ -113,7 +113,7 @@ def namespace_create(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE CREATE path."""
     namespace = _may(session, check_namespace(words[2]), write=True)
     if namespace == GLOBAL:
-        raise Fault(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
+        raise ErrorReply(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
     create_namespace(session.service.database.store, namespace, session.service.chance)
     return OK
 
@@ -128,7 +128,7 @@ def namespace_use(session: ClientSession, words: list[bytes]) -> Any:
 
 def _check_there(session: ClientSession, namespace: str) -> None:
     if not has_namespace(session.service.database.store, namespace):
-        raise Fault(f"No such namespace: '{namespace}'", "NOSUCHNAMESPACE")
+        raise ErrorReply(f"No such namespace: '{namespace}'", "NOSUCHNAMESPACE")
 
 
 def namespace_current(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
@@ -156,9 +156,9 @@ def namespace_refused(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE REMOVE, PURGE, MOVE."""
     namespace = _may(session, check_namespace(words[2]), write=True)
     if namespace == GLOBAL:
-        raise Fault(f"Cannot remove the default namespace: '{GLOBAL}'")
+        raise ErrorReply(f"Cannot remove the default namespace: '{GLOBAL}'")
     _check_there(session, namespace)
-    raise Fault(f"NAMESPACE {words[1].upper().decode()} is not served by this version")
+    raise ErrorReply(f"NAMESPACE {words[1].upper().decode()} is not served by this version")
 
 
 # --- sessions ---
@@ -188,16 +188,16 @@ def attribute_set(session: ClientSession, words: list[bytes]) -> Any:
             mine.object_id_format = "hex" if lower == "hex" else "bytes"
         case "limit":
             if not value.isdigit() or len(value) > 18 or not int(value):
-                raise Fault("'limit' must be greater than 0")
+                raise ErrorReply("'limit' must be greater than 0")
             mine.limit = min(int(value), 9_999)
         case "reply_type":
-            raise Fault(f"Invalid reply type: {value}")
+            raise ErrorReply(f"Invalid reply type: {value}")
         case "input_type":
-            raise Fault(f"Invalid input type: {value}")
+            raise ErrorReply(f"Invalid input type: {value}")
         case "object_id_format":
-            raise Fault(f"Invalid object id format: {value}")
+            raise ErrorReply(f"Invalid object id format: {value}")
         case _:
-            raise Fault(f"Invalid session attribute: '{name}'")
+            raise ErrorReply(f"Invalid session attribute: '{name}'")
     return OK
 
 
@@ -209,9 +209,9 @@ def attribute(session: ClientSession, words: list[bytes]) -> Any:
         case b"SET", 4:
             return attribute_set(session, words)
         case b"LIST" | b"SET", _:
-            raise Fault("invalid number of parameters")
+            raise ErrorReply("invalid number of parameters")
         case _:
-            raise Fault(f"Invalid subcommand status: {words[1].decode('utf-8', 'replace')}")
+            raise ErrorReply(f"Invalid subcommand status: {words[1].decode('utf-8', 'replace')}")
 
 
 def session_close(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words

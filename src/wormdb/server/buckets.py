@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.format.kinds import ObjectId
 from wormdb.server.faults import no_bucket
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection
 
-__all__ = ["Bucket"]
+__all__ = ["ServedBucket"]
 
 
-class Bucket:
+class ServedBucket:
     """One bucket. Thread-safe: what it remembers only grows."""
 
     __slots__ = ("_is_there", "collection", "has_model", "name", "prefix")
@@ -36,15 +36,15 @@ class Bucket:
         return number
 
     def check_there(self) -> None:
-        """A Fault if it is not there. 1 GET until it is."""
+        """An ErrorReply if it is not there. 1 GET until it is."""
         if not self._is_there and not self.probe():
             raise no_bucket(self.name)
 
     def identified(self, document: dict[str, Any], make: Any) -> dict[str, Any]:
-        """A document to be inserted with its id: a new ObjectId if it has none. A Fault for one it cannot have."""
+        """A document to be inserted, with its id: a new ObjectId if it has none. ErrorReply for a wrong one."""
         if "_id" not in document and "id" not in document:
             return document if self.has_model else {"_id": make(), **document}
         identity = document.get("_id", document.get("id"))
         if not self.has_model and not isinstance(identity, ObjectId):
-            raise Fault("_id field must be of type ObjectId")
+            raise ErrorReply("_id field must be of type ObjectId")
         return document

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.errors import ConflictError, NotFoundError
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 from wormdb.storage.readback import put_swapped
 
 if TYPE_CHECKING:
@@ -41,22 +41,22 @@ def folder_of_namespace(namespace: str) -> str:
 
 
 def check_namespace(path: bytes) -> str:
-    """A path that a namespace may have; a Fault for any other."""
+    """A path that a namespace may have; an ErrorReply for any other."""
     text = path.decode("utf-8", "replace")
     parts = text.split(".")
     if len(parts) > DEPTH_MAX:
-        raise Fault(f"Namespace depth exceeds maximum allowed depth of {DEPTH_MAX}")
+        raise ErrorReply(f"Namespace depth exceeds maximum allowed depth of {DEPTH_MAX}")
     if _RESERVED in parts:
-        raise Fault(f"Namespace '{_RESERVED}' is reserved for internal use")
+        raise ErrorReply(f"Namespace '{_RESERVED}' is reserved for internal use")
     if not all(_PART.fullmatch(part) for part in parts):
-        raise Fault(f"Invalid namespace: '{text}'")
+        raise ErrorReply(f"Invalid namespace: '{text}'")
     return text
 
 
 def create_namespace(store: Store, namespace: str, chance: Chance) -> None:
-    """Make a namespace, and those above it. 1 PUT for each of them, and 1 LIST. A Fault if it is there."""
+    """Make a namespace, and those above it. 1 PUT for each of them, and 1 LIST. An ErrorReply if it is there."""
     if has_namespace(store, namespace):
-        raise Fault(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
+        raise ErrorReply(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
     parts = namespace.split(".")
     for depth in range(1, len(parts) + 1):
         key = folder_of_namespace(".".join(parts[:depth])) + NAMESPACE_MARKER
@@ -65,7 +65,7 @@ def create_namespace(store: Store, namespace: str, chance: Chance) -> None:
             put_swapped(store, key, body, None, what="namespace", content_type="application/json")
         except ConflictError:
             if depth == len(parts):
-                raise Fault(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS") from None
+                raise ErrorReply(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS") from None
 
 
 def has_namespace(store: Store, namespace: str) -> bool:

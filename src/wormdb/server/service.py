@@ -10,10 +10,10 @@ from wormdb.api.database import connect
 from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import WormError
 from wormdb.format.kinds import ObjectId
-from wormdb.server.buckets import Bucket
+from wormdb.server.buckets import ServedBucket
 from wormdb.server.namespaces import folder_of_namespace
 from wormdb.server.offload import AwaitedStore
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 from wormdb.storage.open import open_store
 from wormdb.storage.store import Store
 from wormdb.system.clock import SystemChance, SystemClock
@@ -90,7 +90,7 @@ class Service:
         """Does something in the background, for a lane."""
         self.figures = Figures()
         self.began = clock.monotonic()
-        self._buckets: dict[str, Bucket] = {}
+        self._buckets: dict[str, ServedBucket] = {}
         self._maker = chance.token(5)
         self._made = count(int.from_bytes(chance.token(3), "big"))
         self._models: dict[str, str] = {}
@@ -108,7 +108,7 @@ class Service:
         seconds = self.clock.now_ms() // 1000 & 0xFFFF_FFFF
         return ObjectId(seconds.to_bytes(4, "big") + self._maker + (next(self._made) & 0xFF_FFFF).to_bytes(3, "big"))
 
-    def build(self, bucket: Bucket) -> None:
+    def build(self, bucket: ServedBucket) -> None:
         """Have the indexes of a bucket built in the background."""
         self.later(f"build {bucket.prefix}", bucket.collection.build_indexes)
 
@@ -117,8 +117,8 @@ class Service:
         """Whether clients need not say who they are."""
         return self.accounts is None
 
-    def bucket(self, namespace: str, name: bytes) -> Bucket:
-        """A bucket of a namespace, there or not. No requests. A Fault for a name that none can have."""
+    def bucket(self, namespace: str, name: bytes) -> ServedBucket:
+        """A bucket of a namespace, there or not. No requests. An ErrorReply for a name that none can have."""
         text = name.decode("utf-8", "replace")
         folder = folder_of_namespace(namespace)
         found = self._buckets.get(f"{folder}{text}/")
@@ -129,13 +129,13 @@ class Service:
             self._buckets[found.prefix] = found
         return found
 
-    def _open(self, folder: str, name: str) -> Bucket:
+    def _open(self, folder: str, name: str) -> ServedBucket:
         if not name or "/" in name or name.startswith("."):
-            raise Fault(f"Invalid bucket name: '{name}'")
+            raise ErrorReply(f"Invalid bucket name: '{name}'")
         prefix = f"{folder}{name}/"
         model = self._models.get(prefix)
         try:
             collection: Any = self.database[prefix.rstrip("/")] if model is None else self.database.model(model)
         except WormError as error:
-            raise Fault(f"Invalid bucket name: '{name}': {error.reason}") from error
-        return Bucket(name, prefix, collection, has_model=model is not None)
+            raise ErrorReply(f"Invalid bucket name: '{name}': {error.reason}") from error
+        return ServedBucket(name, prefix, collection, has_model=model is not None)
