@@ -134,6 +134,12 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("up to {}, {}", (minutes(PACE.shared_seconds), _SHARED)),
     ],
     "docs/design/0026-readers-and-consistency.md": [("Up to {} probes are on their way at once", (str(PROBES_MAX),))],
+    "docs/design/0029-transactions.md": [
+        ("by answers within {} of T", (minutes(ms(limits.TRANSACTION_LEASE_MS)),)),
+        ("is in the way for {}", (seconds(limits.TRANSACTION_ABANDONED_SECONDS),)),
+        ("whole, up to {}", (mib(limits.TRANSACTION_PENDING_BYTES_MAX),)),
+        ("writers wait for: {} at most", (seconds(limits.TRANSACTION_ABANDONED_SECONDS),)),
+    ],
     "docs/design/0019-clocks.md": [
         ("within {}; then", (minutes(ms(SETTLING_MS)),)),
         ("took more than {} has", (seconds(ms(PATIENCE_MS)),)),
@@ -272,6 +278,10 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     ],
     "docs/how-to/sync.md": [("Files up to {} are written", (mib(PUT_BYTES_MAX),))],
     "docs/design/0027-sync-of-files.md": [("Files above {} are uploaded", (mib(PUT_BYTES_MAX),))],
+    "docs/how-to/transactions.md": [
+        ("how long it may be open | {} (", (seconds(DEFAULTS.transaction_seconds),)),
+        ("what it may write | {:,} bytes of documents", (DEFAULTS.transaction_bytes,)),
+    ],
     "docs/how-to/verify.md": [("the root that it knows for up to {}", (_ROOT,))],
     "docs/reference/api.md": [
         ("Up to {:,} records of at most {} cost", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),

@@ -11,6 +11,7 @@ PUBLIC = {
     "audit.repair": "what is damaged made again",
     "gc.collect": "what is not needed any more removed",
     "gc.report": "what garbage collection removed",
+    "gc.transactions": "records of transactions removed",
 }
 PUBLIC_TO = {
     "jobs": ("audit.chain", "audit.lists", "audit.parts", "gc.jobs"),
