@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from wormdb.api.create import create_collection
 from wormdb.errors import AlreadyExistsError
+from wormdb.server.bucket_options import write_ids
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.faults import unknown_argument, unsupported_argument
 from wormdb.server.index_commands import read_schemas
@@ -22,6 +24,7 @@ from wormdb.server.session import GLOBAL
 
 if TYPE_CHECKING:
     from wormdb.engine.tree.definition import Index
+    from wormdb.server.bucket_options import IdRule
     from wormdb.server.session import ClientSession
 
 __all__ = ["ADMIN_COMMANDS", "SHARDS"]
@@ -34,30 +37,48 @@ _NOT_SERVED: Final = "is not served by this version: a collection cannot be remo
 def create(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.CREATE bucket …."""
     bucket = session.bucket(words[1])
-    indexes, is_lenient = _creation(words[2:])
+    wanted = _creation(words[2:])
+    store, chance = session.service.database.store, session.service.chance
+    is_there = bucket.probe() > 0
+    if not is_there and wanted.ids == "any":
+        write_ids(store, bucket.prefix, "any", chance)
     try:
-        create_collection(bucket.collection, indexes)
+        create_collection(bucket.collection, wanted.indexes)
     except AlreadyExistsError as error:
-        if not is_lenient:
+        if not wanted.is_lenient:
             raise ErrorReply(f"Bucket already exists: {bucket.name}", "BUCKETALREADYEXISTS") from error
+    else:
+        # This is the one that made it: whatever others, who came too late or broke off, have written does not count.
+        write_ids(store, bucket.prefix, wanted.ids, chance)
     bucket.check_there()
     return OK
 
 
-def _creation(words: list[bytes]) -> tuple[list[Index], bool]:
-    indexes: list[Index] = []
-    is_lenient = False
+@dataclass(slots=True)
+class _Creation:
+    """What a bucket is to be made with."""
+
+    indexes: list[Index] = field(default_factory=list)
+    ids: IdRule = "objectid"
+    is_lenient: bool = False
+
+
+def _creation(words: list[bytes]) -> _Creation:
+    wanted = _Creation()
     at = 0
     while at < len(words):
         word = words[at].decode("utf-8", "replace").upper()
         match word:
             case "IF-NOT-EXISTS":
-                is_lenient = True
+                wanted.is_lenient = True
                 at += 1
             case "INDEXES":
                 if at + 1 >= len(words):
                     raise ErrorReply("INDEXES argument must be followed by index schemas")
-                indexes = read_schemas(words[at + 1])
+                wanted.indexes = read_schemas(words[at + 1])
+                at += 2
+            case "IDS":
+                wanted.ids = _id_rule(words[at + 1 : at + 2])
                 at += 2
             case "SHARDS":
                 at = _shards(words, at + 1)
@@ -67,7 +88,17 @@ def _creation(words: list[bytes]) -> tuple[list[Index], bool]:
                 raise unsupported_argument(word)
             case _:
                 raise unknown_argument(word)
-    return indexes, is_lenient
+    return wanted
+
+
+def _id_rule(following: list[bytes]) -> IdRule:
+    match [word.upper() for word in following]:
+        case [b"ANY"]:
+            return "any"
+        case [b"OBJECTID"]:
+            return "objectid"
+        case _:
+            raise ErrorReply("IDS argument must be followed by OBJECTID or ANY")
 
 
 def _shards(words: list[bytes], at: int) -> int:
@@ -231,7 +262,7 @@ def _sub(name: str, syntax: str, summary: str, run: Any, *, least: int, most: in
 ADMIN_COMMANDS: Final = (
     Command(
         "BUCKET.CREATE",
-        "bucket [SHARDS id [id …]] [INDEXES schemas] [IF-NOT-EXISTS]",
+        "bucket [SHARDS id [id …]] [INDEXES schemas] [IDS OBJECTID|ANY] [IF-NOT-EXISTS]",
         "Make a bucket, with indexes that are ready at once.",
         create,
         least=1,

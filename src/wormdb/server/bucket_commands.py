@@ -41,8 +41,10 @@ def insert(session: ClientSession, words: list[bytes]) -> Any:
         raise ErrorReply("No documents provided")
     make = session.service.object_id
     form = session.attributes.input_type
-    documents = [bucket.identified(read_document(word, form), make) for word in words[3:]]
+    given = [read_document(word, form) for word in words[3:]]
     bucket.check_there()
+    store = session.service.database.store
+    documents = [bucket.identified(each, make, store) for each in given]
     ids = session.collection(bucket).insert_many(documents)
     return show_ids(ids, session.attributes.object_id_format)
 
