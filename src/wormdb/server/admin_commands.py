@@ -31,7 +31,7 @@ __all__ = ["ADMIN_COMMANDS", "SHARDS"]
 
 SHARDS: Final = 16
 """Where writers prefer to meet; they own nothing."""
-_NOT_SERVED: Final = "is not served by this version: a collection cannot be removed yet"
+_NOT_SERVED: Final = "is not served by this version"
 
 
 def create(session: ClientSession, words: list[bytes]) -> Any:
@@ -286,7 +286,7 @@ ADMIN_COMMANDS: Final = (
     Command(
         "BUCKET.REMOVE",
         "bucket",
-        "Refused: a bucket cannot be removed yet.",
+        "Refused: this version removes no buckets.",
         refuse_removal,
         least=1,
         most=1,
@@ -298,7 +298,7 @@ ADMIN_COMMANDS: Final = (
     Command(
         "BUCKET.PURGE",
         "bucket",
-        "Refused: a bucket cannot be removed yet.",
+        "Refused: this version removes no buckets.",
         refuse_removal,
         least=1,
         most=1,
@@ -320,9 +320,9 @@ ADMIN_COMMANDS: Final = (
             _sub("CURRENT", "", "The namespace of this session.", namespace_current, least=0, most=0),
             _sub("EXISTS", "path", "Whether there is a namespace: 1 or 0.", namespace_exists, least=1, most=1),
             _sub("LIST", "[path]", "The namespaces right below one, or at the top.", namespace_list, least=0, most=1),
-            _sub("REMOVE", "path", "Refused: a namespace cannot be removed yet.", namespace_refused, least=1, most=1),
-            _sub("PURGE", "path", "Refused: a namespace cannot be removed yet.", namespace_refused, least=1, most=1),
-            _sub("MOVE", "old new", "Refused: a bucket cannot rename folders.", namespace_refused, least=2, most=2),
+            _sub("REMOVE", "path", "Refused: this version removes no namespaces.", namespace_refused, least=1, most=1),
+            _sub("PURGE", "path", "Refused: this version removes no namespaces.", namespace_refused, least=1, most=1),
+            _sub("MOVE", "old new", "Refused: an object store renames no folders.", namespace_refused, least=2, most=2),
         ),
     ),
     Command(
