@@ -29,6 +29,7 @@ SUITES = (
     "cost",
     "jobs",
     "sync",
+    "server",
 )
 
 WITH = {"warm": ("embedded",)}

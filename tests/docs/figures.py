@@ -28,6 +28,11 @@ from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.shares import TASK_BYTES
 from wormdb.jobs.sources import PIECE_BYTES
 from wormdb.query.planner.cache import PLANS_MAX
+from wormdb.server.bucket_commands import BATCH_BYTES_MAX
+from wormdb.server.connection import OUTPUT_BYTES_HIGH, SLOW_SECONDS
+from wormdb.server.parts import GUEST_SECONDS
+from wormdb.server.requests import GUEST_BOUNDS, USER_BOUNDS
+from wormdb.server.session import CURSORS_MAX
 from wormdb.settings import Settings
 from wormdb.storage.cloud.identity import RENEW_BEFORE_MS
 from wormdb.storage.folder.directories import LOCK_SECONDS_MAX, TICK_MS
@@ -283,6 +288,14 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("collections every {}, less", (minutes(PACE.discover_seconds),)),
         ("brought forward every {}, one", (_BREATH,)),
         ("up to {}, {}", (minutes(PACE.shared_seconds), _SHARED)),
+    ],
+    "docs/how-to/serve.md": [
+        ("100,000 arguments, {}; before", (mib(USER_BOUNDS.command_bytes),)),
+        ("32 and {}, for {} |", (kib(GUEST_BOUNDS.command_bytes), seconds(GUEST_SECONDS))),
+        ("documents, and about {}: a", (mib(BATCH_BYTES_MAX),)),
+        ("{:,} of a connection; the oldest", (CURSORS_MAX,)),
+        ("its state for {} |", (_CURSOR,)),
+        ("from {} on none of its commands begins; after {} it is", (mib(OUTPUT_BYTES_HIGH), seconds(SLOW_SECONDS))),
     ],
     "docs/how-to/query.md": [("while others write, for {}", (_CURSOR,))],
     "docs/how-to/change-a-class.md": [

@@ -44,6 +44,10 @@ class AsyncQueryMethods(AsyncHandle[Any], Generic[T]):
         """What this process has read and written of the collection so far, for `at_least` here or elsewhere."""
         return cast("str", self._inner.token)
 
+    async def refresh(self) -> int:
+        """Learn the newest state; its log number, 0 if there is no such collection. 1 GET, shared by threads."""
+        return cast("int", await self._runner.call(self._inner.refresh))
+
     def with_options(self, *, at_least: int | str | None = None, stale_ms: float | None = None) -> Self:
         """A handle of the same collection whose reads need not see the newest state. No requests."""
         return type(self)(self._runner, self._inner.with_options(at_least=at_least, stale_ms=stale_ms))

@@ -68,6 +68,8 @@ class AsyncModifyMethods(AsyncHandle[Any], Generic[T]):
         *,
         upsert: bool = False,
         array_filters: ArrayFilters = None,
+        sort: WrittenSort = None,
+        limit: int | None = None,
         actor: str | None = None,
         metadata: Metadata = None,
         timeout: float | None = None,
@@ -81,6 +83,8 @@ class AsyncModifyMethods(AsyncHandle[Any], Generic[T]):
                 update,
                 upsert=upsert,
                 array_filters=array_filters,
+                sort=sort,
+                limit=limit,
                 actor=actor,
                 metadata=metadata,
                 timeout=timeout,
@@ -134,6 +138,8 @@ class AsyncModifyMethods(AsyncHandle[Any], Generic[T]):
         self,
         filter: Mapping[str, Any] | str,
         *,
+        sort: WrittenSort = None,
+        limit: int | None = None,
         actor: str | None = None,
         metadata: Metadata = None,
         timeout: float | None = None,
@@ -141,7 +147,9 @@ class AsyncModifyMethods(AsyncHandle[Any], Generic[T]):
         """Delete all documents that match one state, in one batch; {} matches every document."""
         return cast(
             "DeleteResult",
-            await self._runner.call(self._inner.delete_many, filter, actor=actor, metadata=metadata, timeout=timeout),
+            await self._runner.call(
+                self._inner.delete_many, filter, sort=sort, limit=limit, actor=actor, metadata=metadata, timeout=timeout
+            ),
         )
 
     @overload

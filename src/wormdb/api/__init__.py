@@ -37,6 +37,7 @@ PUBLIC_TO = {
     "aio": ("adopt",),
     "cli": ("adopt",),
     "jobs": ("access", "imports.conflicts", "imports.load", "imports.run", "imports.stream"),
+    "server": ("create", "indexes"),
     "spark": ("access", "imports.conflicts", "imports.load", "imports.run", "write"),
     "sync": ("connection",),
 }

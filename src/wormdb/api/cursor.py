@@ -87,15 +87,21 @@ class Cursor(Generic[T]):
         """The next rows, as many as the batch size; fewer at the end, and none exactly when there are no more.
 
         Costs what the plan costs, of which only as much is done as the batch needs. Raises ClosedError,
-        SnapshotTooOldError.
+        SnapshotTooOldError. After any error the same batch can be asked for again.
         """
         self._check()
         if self._hits is None:
             self._hits = self._run.hits()
-        hits = list(islice(self._hits, self._batch_size))
+        try:
+            hits = list(islice(self._hits, self._batch_size))
+            shown = self._run.show(hits)
+        except BaseException:
+            # Rows of a broken answer are gone: the next call begins anew, behind the last batch that was given out.
+            self._hits, self._run = None, self._run.behind(self._after)
+            raise
         if hits:
             self._after = hits[-1].order
-        return self._run.show(hits)
+        return shown
 
     @property
     def token(self) -> str:
@@ -170,7 +176,7 @@ def open_cursor(
         )
     query = check_query(access, filter, options)
     state = open_state(access, query.moment, query.freshness)
-    pinned = query if query.moment is not None else replace(query, moment=AsOf.number(state.number))
+    pinned = query if query.moment is not None else query.at(AsOf.number(state.number))
     return Cursor(QueryRun(access, pinned, state), batch_size, access.clock.now_ms())
 
 

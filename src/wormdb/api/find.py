@@ -72,6 +72,14 @@ class QueryMethods(Generic[T]):
 
         return state_token(self._access.ledger.collection, self._access.ledger.seen)
 
+    @reads
+    def refresh(self) -> int:
+        """Learn the newest state; its log number, 0 if there is no such collection. 1 GET, shared by threads.
+
+        Reads with `at_least` this number then make no request for the log. Of files of another program -1.
+        """
+        return -1 if self._access.files is not None else self._access.present().number
+
     def with_options(self, *, at_least: int | str | None = None, stale_ms: float | None = None) -> Self:
         """A handle of the same collection whose reads need not see the newest state. No requests.
 

@@ -81,16 +81,19 @@ class ModifyMethods(Generic[T]):
         *,
         upsert: bool = False,
         array_filters: ArrayFilters = None,
+        sort: WrittenSort = None,
+        limit: int | None = None,
         actor: str | None = None,
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> UpdateResult:
         """Change all documents that match one state, in one batch. Otherwise as `update_one`.
 
-        1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. The changed
-        documents are in memory, as they were and as they will be; those that stay as they are, are not.
+        With `limit` only the first ones in the order of `sort`, or of ids. 1 PUT after what finding them costs; a batch
+        over STAGE_BYTES takes 2, and 2 for each block. The changed documents are in memory, as they were and as they
+        will be; those that stay as they are, are not.
         """
-        targets = self._targets(filter, is_many=True)
+        targets = self._targets(filter, sort, limit=limit)
         edit = _operators(update, targets, array_filters)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
@@ -137,16 +140,18 @@ class ModifyMethods(Generic[T]):
         self,
         filter: Mapping[str, Any] | str,
         *,
+        sort: WrittenSort = None,
+        limit: int | None = None,
         actor: str | None = None,
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> DeleteResult:
         """Delete all documents that match one state, in one batch; {} matches every document.
 
-        1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. All of them are in
-        memory. Otherwise as `delete_one`.
+        With `limit` only the first ones in the order of `sort`, or of ids. 1 PUT after what finding them costs; a batch
+        over STAGE_BYTES takes 2, and 2 for each block. All of them are in memory. Otherwise as `delete_one`.
         """
-        return self._deleted(self._targets(filter, is_many=True), self._access.by(actor, metadata))
+        return self._deleted(self._targets(filter, sort, limit=limit), self._access.by(actor, metadata))
 
     @overload
     def find_one_and_update(
@@ -308,12 +313,12 @@ class ModifyMethods(Generic[T]):
 
         return Updater(self._access)
 
-    def _targets(self, filter: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
+    def _targets(self, filter: Mapping[str, Any] | str, sort: WrittenSort = None, *, limit: int | None = 1) -> Targets:
         """What a call is about; functions in its filter are as they are now. 1 GET if it has some."""
         from wormdb.api.options import expand_functions
         from wormdb.query.change import Targets
 
-        targets = Targets.of(filter, sort, is_many=is_many)
+        targets = Targets.of(filter, sort, limit=limit)
         return replace(targets, filter=expand_functions(self._access, targets.filter))
 
     def _replacement(self, document: T | Mapping[str, Any], targets: Targets) -> Edit:
@@ -325,13 +330,13 @@ class ModifyMethods(Generic[T]):
         from wormdb.api.update import DeleteResult
 
         done = self._updater.remove(targets, by)
-        return DeleteResult(done.modified, done.number)
+        return DeleteResult(done.modified, done.number, done.keys)
 
     def _updated(self, targets: Targets, edit: Edit, by: Author, *, upsert: bool) -> UpdateResult:
         from wormdb.api.update import UpdateResult
 
         done = self._updater.change(targets, edit, by, upsert=upsert)
-        return UpdateResult(done.matched, done.modified, done.upserted_id, done.number)
+        return UpdateResult(done.matched, done.modified, done.upserted_id, done.number, done.keys)
 
     def _exchanged(self, targets: Targets, edit: Edit, exchange: _Exchange, by: Author) -> T | dict[str, Any] | None:
         show = exchange.selected(targets) or self._access.writer.show

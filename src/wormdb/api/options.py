@@ -188,6 +188,20 @@ class CheckedQuery:
     is_raw: bool = False
     """Whether rows are JSON."""
 
+    def at(self, moment: AsOf) -> CheckedQuery:
+        """The same question to the state of a moment."""
+        # Not `dataclasses.replace`: every cursor comes here, and that takes longer than finding one row.
+        return CheckedQuery(
+            self.request,
+            self.collection,
+            moment,
+            self.is_past,
+            self.timeout_seconds,
+            self.populate,
+            self.freshness,
+            self.is_raw,
+        )
+
     @property
     def digest(self) -> bytes:
         """Equal for questions whose rows have the same order and form, whatever part of them is asked for."""

@@ -260,6 +260,11 @@ class QueryRun(Generic[T]):
             self._state = open_state(self.access, query.moment, query.freshness, as_shown=not query.is_past)
         return self._state
 
+    def behind(self, order: bytes | None) -> QueryRun[T]:
+        """The same question to the same state, for the rows behind one in its order. No requests."""
+        query = replace(self.query, request=replace(self.query.request, after=order))
+        return QueryRun(self.access, query, self._state)
+
     def request(self) -> QueryRequest:
         """The request, with its deadline if time is limited."""
         seconds = self.query.timeout_seconds

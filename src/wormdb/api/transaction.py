@@ -250,6 +250,7 @@ class Transaction:
         author: Author,
         isolation: Isolation = "serializable",
         seconds: float | None = None,
+        is_bound: bool = True,
     ) -> None:
         """Made by `Database.transaction`. No requests."""
         if isolation not in _ISOLATIONS:
@@ -268,7 +269,8 @@ class Transaction:
         self._author = author
         self._seconds = settings.transaction_seconds if seconds is None else seconds
         self._begun = clock.monotonic()
-        self._thread = threading.get_ident()
+        self._thread = threading.get_ident() if is_bound else None
+        """Which may use it; None for any, one at a time."""
         self._sessions: dict[str, CollectionSession] = {}
         self._accesses: dict[str, Access[Any]] = {}
         """By folder one that has a model, if any has."""
@@ -328,7 +330,7 @@ class Transaction:
     def _check_usable(self) -> None:
         if self.state != "open":
             raise ClosedError("transaction", reason=f"it is {self.state}", fix="begin another one")
-        if threading.get_ident() != self._thread:
+        if self._thread is not None and threading.get_ident() != self._thread:
             raise InvalidRequestError(
                 "transaction", reason="another thread began it", fix="use it in the thread that began it"
             )
@@ -351,8 +353,18 @@ class Transaction:
 
     def room(self) -> int:
         """How many bytes may still be written."""
-        drafts = [each.draft.size for each in self._sessions.values() if each.draft is not None]
-        return self._settings.transaction_bytes - sum(drafts)
+        return self._settings.transaction_bytes - self.size
+
+    @property
+    def size(self) -> int:
+        """How many bytes it will write, about. No requests."""
+        return sum(each.draft.size for each in self._sessions.values() if each.draft is not None)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """By folder the log number of the state that it reads, of the collections read so far. No requests."""
+        opened = {folder: each.draft for folder, each in sorted(self._sessions.items())}
+        return {folder: int(draft.seen.number) for folder, draft in opened.items() if draft is not None}
 
     # --- the end ---
 

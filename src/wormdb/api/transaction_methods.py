@@ -91,12 +91,14 @@ class TransactionMethods:
         seconds: float | None = None,
         actor: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        is_bound: bool = True,
     ) -> Transaction:
         """Reads and writes of any collections at one moment or not at all: `with db.transaction() as tx:`. No requests.
 
         `tx["accounts"]` and `tx.model(…)` have the calls of collections. It commits at the end of the block, and writes
         nothing if the block raises. `serializable` validates all that was read, `snapshot` only what is written.
-        It may be open for `seconds`, by default `transaction_seconds` of the settings. Raises InvalidRequestError.
+        It may be open for `seconds`, by default `transaction_seconds` of the settings. A thread has one at most, and
+        it is for that thread; without `is_bound` any thread may use it, one at a time. Raises InvalidRequestError.
         """
         from wormdb.api.transaction import CollectionOpener, Transaction
 
@@ -108,8 +110,10 @@ class TransactionMethods:
             author=self._by.but(actor, metadata),
             isolation=isolation,
             seconds=seconds,
+            is_bound=is_bound,
         )
-        self._transactions.begin(made)
+        if is_bound:
+            self._transactions.begin(made)
         return made
 
     def run(

@@ -10,7 +10,7 @@ matches, that nothing would change, that something is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.api.guard import UpsertGuard
@@ -79,8 +79,18 @@ class UpdateResult:
     """The id of the document that an upsert inserted; None if it inserted none."""
     number: int
     """The log number of the batch; of the state that was looked at, if nothing was written."""
-    acknowledged: bool = True
-    """Always: a write that was not done raises."""
+    keys: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
+    """The ids of the modified documents as they are stored: JSON."""
+
+    @property
+    def modified_ids(self) -> list[Any]:
+        """The ids of the modified documents, in the order in which they were found."""
+        return [json.decode(key, name="document id") for key in self.keys]
+
+    @property
+    def acknowledged(self) -> bool:
+        """Always: a write that was not done raises."""
+        return True
 
     @property
     def matched_count(self) -> int:
@@ -101,8 +111,18 @@ class DeleteResult:
     """Documents that are gone, or in the trash."""
     number: int
     """The log number of the batch; of the state that was looked at, if nothing was written."""
-    acknowledged: bool = True
-    """Always: a write that was not done raises."""
+    keys: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
+    """The ids of the deleted documents as they are stored: JSON."""
+
+    @property
+    def deleted_ids(self) -> list[Any]:
+        """The ids of the deleted documents, in the order in which they were found."""
+        return [json.decode(key, name="document id") for key in self.keys]
+
+    @property
+    def acknowledged(self) -> bool:
+        """Always: a write that was not done raises."""
+        return True
 
     @property
     def deleted_count(self) -> int:
@@ -122,6 +142,8 @@ class ChangeResult:
     after: StoredVersion | None = None
     """The first document as it is now; None if there is none."""
     upserted_id: Any = None
+    keys: tuple[bytes, ...] = ()
+    """The ids of what changed, as they are stored."""
 
 
 class Updater(Generic[T]):
@@ -220,7 +242,8 @@ class Updater(Generic[T]):
             return ChangeResult(matched, 0, view.number, before, first)
         committed = access.commit(operations, by)
         after = _held(committed.changes[0], committed.number)
-        return ChangeResult(matched, len(operations), committed.number, before, after)
+        keys = tuple([change.id for change in committed.changes])
+        return ChangeResult(matched, len(operations), committed.number, before, after, keys=keys)
 
     def _remove(self, view: View, rows: Rows, by: Author, look: Look) -> ChangeResult:
         access = self._access
@@ -233,7 +256,8 @@ class Updater(Generic[T]):
         if not operations:
             return ChangeResult(0, 0, view.number)
         committed = access.commit(operations, by)
-        return ChangeResult(len(operations), len(operations), committed.number, before)
+        keys = tuple([change.id for change in committed.changes])
+        return ChangeResult(len(operations), len(operations), committed.number, before, keys=keys)
 
     def _insert(self, values: Document, absent: UpsertGuard, by: Author) -> ChangeResult:
         """Insert what an upsert makes where nothing matched, if that is so when it is committed."""
@@ -264,7 +288,7 @@ class Updater(Generic[T]):
             view = access.present()
             if access.session is not None:
                 access.session.note(targets.filter)
-            request = QueryRequest(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
+            request = QueryRequest(targets.filter, sort=targets.sort, limit=targets.limit)
             source = EngineSource(view, access.ledger)
             return view, _rows(run(request, source, cache=access.plans, clock=access.clock))
         if access.session is not None:

@@ -50,6 +50,7 @@ VERBS = {
     "put": "Save one document: it is new, or replaces the one that has its id.",
     "rollback": "Bring a document back to what one of its changes left, also if it is deleted now.",
     "schema": "Show, compare and change the definitions of a database, or infer them from data.",
+    "serve": "Serve a database to clients of Redis's protocol, by Kronotop's commands.",
     "shell": "Ask and change a database line by line, with history and completion.",
     "snapshot": "Take, list and restore snapshots of documents.",
     "status": "Show how far each collection is behind its log.",

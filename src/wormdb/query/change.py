@@ -26,24 +26,30 @@ __all__ = ["Edit", "Operators", "Replacement", "Targets"]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Which documents are meant: all that a filter finds, or the first of them."""
+    """Which documents are meant: all that a filter finds, or the first of them in an order."""
 
     filter: Filter
     sort: SortSpec = BY_ID
-    is_many: bool = False
+    limit: int | None = 1
+    """How many of them at most, the first ones in the order; None for all."""
 
     @classmethod
-    def of(cls, written: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
+    def of(cls, written: Mapping[str, Any] | str, sort: WrittenSort = None, *, limit: int | None = 1) -> Targets:
         """From a filter as a document or as on the command line. An empty text is refused; {} means every document.
 
         Raises InvalidRequestError, as `parse_filter`, `parse_filter_text` and `parse_sort`. No requests.
         """
+        given: object = limit
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
+            raise InvalidRequestError(
+                f"limit={given!r:.40}", reason="it must be a whole number of 1 or more", fix="leave it out for all"
+            )
         if isinstance(written, str) and not written.strip():
             raise InvalidRequestError(
                 "the filter cannot be used", reason="it is empty", fix="give {} if every document is meant"
             )
         tree = parse_filter_text(written) if isinstance(written, str) else parse_filter(written)
-        return cls(tree, parse_sort(sort), is_many)
+        return cls(tree, parse_sort(sort), limit)
 
     @property
     def identity(self) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from wormdb.errors import ClosedError
 from wormdb.settings import CLOSE_SECONDS, POOL_THREADS
 from wormdb.system.deadline import Deadline, current, within
+from wormdb.system.waiting import check_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -65,6 +66,7 @@ class ThreadPool:
         The threads work for the call that this one works for. Raises UnavailableError if its time is over before a
         result is there: others may have taken all threads.
         """
+        check_waiting("threads of the pool")
         executor = self._started()
         deadline = current()
 

@@ -5,4 +5,5 @@ PUBLIC = {
     "deadline": "how long a call may take, and locks that know it",
     "installed": "the version, and optional packages",
     "types": "numbers and ids with types of their own",
+    "waiting": "threads that must not wait",
 }

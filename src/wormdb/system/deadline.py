@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from wormdb.errors import UnavailableError
 from wormdb.settings import GRACE_SECONDS
+from wormdb.system.waiting import check_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -235,6 +236,7 @@ def await_lock(lock: Waitable, what: str) -> None:
 
 def attempt_lock(lock: Waitable, what: str) -> bool:
     """As `await_lock`, but for LOOK_SECONDS at most; whether it was taken."""
+    check_waiting(what)
     deadline = current()
     if deadline is None:
         return lock.acquire(timeout=LOOK_SECONDS)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.jobs.node.rig import Rig
 from wormdb.errors import InvalidRequestError
-from wormdb.jobs.node.endpoint import Endpoint, health_of, metrics_of
+from wormdb.jobs.node.endpoint import Endpoint, NodeMonitor, health_of, metrics_of
 
 SAMPLE = re.compile(r'[a-z_]+(\{[a-z_]+="([^"\\\n]|\\.)*"(,[a-z_]+="([^"\\\n]|\\.)*")*\})? -?[0-9.e+-]+')
 
@@ -31,7 +31,7 @@ def test_health_and_metrics_on_loopback() -> None:
     rig.database()["a"].insert({"id": 1})
     node = rig.started(4)
     node.work()
-    with Endpoint(node) as endpoint:
+    with Endpoint(NodeMonitor(node)) as endpoint:
         url = f"http://127.0.0.1:{endpoint.port}"
         status, kind, text = asked(f"{url}/health")
         facts: dict[str, Any] = json.loads(text)
@@ -42,7 +42,7 @@ def test_health_and_metrics_on_loopback() -> None:
         assert 'worm_collection_log_number{collection="a/"} 1' in text.splitlines()
         assert asked(f"{url}/")[0] == 404
         with pytest.raises(InvalidRequestError, match=f"port {endpoint.port}: "):
-            Endpoint(node, endpoint.port)
+            Endpoint(NodeMonitor(node), endpoint.port)
         rig.clock.advance(100)
         status, _, text = asked(f"{url}/health")
         assert (status, json.loads(text)["status"]) == (503, "failing")

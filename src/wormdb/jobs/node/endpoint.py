@@ -1,11 +1,12 @@
-"""A small HTTP server on loopback: /health and /metrics of a node, only for this machine."""
+"""A small HTTP server on loopback: /health and /metrics of a process, only for this machine."""
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
@@ -19,12 +20,41 @@ if TYPE_CHECKING:
 
     from wormdb.jobs.node.node import Node
 
-__all__ = ["Endpoint", "health_of", "metrics_of"]
+__all__ = ["Endpoint", "MetricFamily", "Monitored", "NodeMonitor", "health_of", "metrics_of", "write_metrics"]
 
 
 # --- What a node tells monitoring systems: its health, and figures in the text format of Prometheus. No requests.
 
 _Sample = tuple["Mapping[str, str]", float]
+MetricFamily = tuple[str, str, str, "Iterable[_Sample]"]
+"""Name, kind, text, and samples: labels with a value."""
+
+
+class Monitored(Protocol):
+    """What an endpoint shows."""
+
+    def health(self) -> tuple[bool, dict[str, Any]]:
+        """Whether the process is well, and what there is to know about that. No requests."""
+        ...
+
+    def metrics(self) -> str:
+        """All figures, in the text format of Prometheus. No requests."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMonitor:
+    """What an endpoint shows of a node."""
+
+    node: Node
+
+    def health(self) -> tuple[bool, dict[str, Any]]:
+        """As `health_of`."""
+        return health_of(self.node)
+
+    def metrics(self) -> str:
+        """As `metrics_of`."""
+        return metrics_of(self.node)
 
 
 def health_of(node: Node) -> tuple[bool, dict[str, Any]]:
@@ -54,7 +84,7 @@ def metrics_of(node: Node) -> str:
     requests = {"get": usage.gets, "head": usage.heads, "list": usage.lists, "put": usage.puts, "delete": usage.deletes}
     about = {"node": str(node.id), "incarnation": str(node.incarnation), "version": __version__}
     one: Mapping[str, str] = {}
-    families: list[tuple[str, str, str, Iterable[_Sample]]] = [
+    families: list[MetricFamily] = [
         ("worm_node_info", "gauge", "Which node this is.", [(about, 1)]),
         ("worm_node_up", "gauge", "Whether the node holds its id and is heard.", [(one, node.is_well)]),
         ("worm_node_silence_seconds", "gauge", "Time since the last heartbeat.", [(one, node.silence)]),
@@ -78,6 +108,11 @@ def metrics_of(node: Node) -> str:
     for place, (name, (kind, text)) in enumerate(figures.items()):
         samples = [({"collection": each.prefix}, row[place]) for each, row in zip(watched, values, strict=True)]
         families.append((f"worm_collection_{name}", kind, text, samples))
+    return write_metrics(families)
+
+
+def write_metrics(families: Iterable[MetricFamily]) -> str:
+    """Figures in the text format of Prometheus."""
     return "".join(_family(*family) for family in families)
 
 
@@ -98,13 +133,13 @@ _SECONDS = 10.0
 
 
 class Endpoint:
-    """Serves a node's health and metrics while a `with` statement lasts. The node was started."""
+    """Serves health and metrics while a `with` statement lasts. A node that is monitored was started."""
 
-    def __init__(self, node: Node, port: int = 0) -> None:
+    def __init__(self, monitored: Monitored, port: int = 0) -> None:
         """Port 0 is any that is free. Raises InvalidRequestError if it is taken or not allowed."""
 
         class Handler(_Handler):
-            served = node
+            served = monitored
 
         try:
             self._server = ThreadingHTTPServer((_LOOPBACK, port), Handler)
@@ -130,18 +165,18 @@ class Endpoint:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    served: Node
+    served: Monitored
     timeout = _SECONDS
 
     def do_GET(self) -> None:
         """Answer one request."""
         match self.path.partition("?")[0]:
             case "/health":
-                is_well, facts = health_of(self.served)
+                is_well, facts = self.served.health()
                 status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
                 self._answer(status, "application/json", msgspec.json.encode(facts))
             case "/metrics":
-                self._answer(HTTPStatus.OK, "text/plain; version=0.0.4", metrics_of(self.served).encode())
+                self._answer(HTTPStatus.OK, "text/plain; version=0.0.4", self.served.metrics().encode())
             case _:
                 self._answer(HTTPStatus.NOT_FOUND, "text/plain", b"/health and /metrics are here\n")
 

@@ -75,9 +75,9 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
         with ExitStack() as stack:
             click.echo(f"node {service.id} looks after {database.url}")
             if port is not None:
-                from wormdb.jobs.node.endpoint import Endpoint
+                from wormdb.jobs.node.endpoint import Endpoint, NodeMonitor
 
-                listening = stack.enter_context(Endpoint(service, port)).port
+                listening = stack.enter_context(Endpoint(NodeMonitor(service), port)).port
                 click.echo(f"health and metrics: http://127.0.0.1:{listening}")
             sys.stdout.flush()
             service.run()

@@ -1,0 +1,12 @@
+"""A database behind Redis's protocol: Kronotop's commands on buckets, for whatever speaks RESP.
+
+Other packages import these modules only; `tests/test_tidy.py` holds it.
+"""
+
+PUBLIC = {
+    "accounts": "users, with hashed passwords and rights by namespace",
+    "host": "the server: a socket, a loop, threads",
+    "monitor": "health and figures of a server",
+    "parts": "what connections share, and where a server listens",
+    "service": "one database as all connections share it",
+}

@@ -1,0 +1,31 @@
+"""All commands of the server, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wormdb.server.admin_commands import ADMIN_COMMANDS
+from wormdb.server.bucket_commands import DOCUMENT_COMMANDS
+from wormdb.server.connection_commands import CONNECTION_COMMANDS
+from wormdb.server.explain import EXPLAIN_COMMANDS
+from wormdb.server.index_commands import INDEX_COMMANDS
+from wormdb.server.transaction_commands import TRANSACTION_COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wormdb.server.commands import Command
+
+__all__ = ["COMMANDS"]
+
+COMMANDS: Final[Mapping[bytes, Command]] = {
+    command.name.encode(): command
+    for command in (
+        *CONNECTION_COMMANDS,
+        *DOCUMENT_COMMANDS,
+        *EXPLAIN_COMMANDS,
+        *INDEX_COMMANDS,
+        *ADMIN_COMMANDS,
+        *TRANSACTION_COMMANDS,
+    )
+}
