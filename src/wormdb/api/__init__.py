@@ -37,7 +37,7 @@ PUBLIC_TO = {
     "aio": ("adopt",),
     "cli": ("adopt",),
     "jobs": ("access", "imports.conflicts", "imports.load", "imports.run", "imports.stream"),
-    "server": ("create", "indexes"),
+    "server": ("create",),
     "spark": ("access", "imports.conflicts", "imports.load", "imports.run", "write"),
     "sync": ("connection",),
 }
