@@ -114,18 +114,23 @@ class SessionHome:
 
     @property
     def files(self) -> FilesKeeper:
+        """As `Home`."""
         return self.home.files
 
     def publish(self) -> None:
+        """As `Home`."""
         self.home.publish()
 
     def usage(self) -> Usage:
+        """As `Home`."""
         return self.home.usage()
 
     def access_of(self, model: str) -> Access[Any]:
+        """The collection of a model, in the same transaction or snapshot."""
         return self.enter(self.home.access_of(model))
 
     def collect(self, folder: str, *, dry_run: bool) -> GcResult:
+        """As `Home`."""
         return self.home.collect(folder, dry_run=dry_run)
 
 
@@ -133,7 +138,8 @@ class TransactionCollection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
     """One collection in a transaction. Its calls are those of `Collection`; they see what the transaction wrote.
 
     Nothing is written before the transaction commits, but for the bodies of blobs, which no document refers to until
-    then. What a call refuses is refused at once, and the transaction goes on without it. `as_of` reads the past as
+    then; so the `number` of a result means nothing. What a call refuses is refused at once, and the transaction goes on
+    without it. `as_of` reads the past as
     everywhere. What changes a definition, and cursors, are not part of transactions: InvalidRequestError.
     """
 
@@ -327,8 +333,13 @@ class Transaction:
     def open(self, session: CollectionSession) -> View:
         """The state of a collection at its first access, of one moment with the others. As `collect_moment`."""
         others = [each for each in self._sessions.values() if each.draft is not None]
-        with self._accesses[session.ledger.collection].limited("read"):
-            return collect_moment(session, others, self._opener.pool)
+        try:
+            with self._accesses[session.ledger.collection].limited("read"):
+                return collect_moment(session, others, self._opener.pool)
+        except WormError:
+            if others:
+                self.state = "aborted"  # some of them may have moved on without the rest
+            raise
 
     def room(self) -> int:
         """How many bytes may still be written."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 import wormdb
+from tests.api.transactions.rig import connect
 from wormdb.errors import ConflictError
 
 A, B = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in "12")
@@ -30,7 +31,7 @@ class Receipt:
 
 
 def test_instances_are_read_changed_and_saved_in_and_after_a_transaction(url: str) -> None:
-    with wormdb.connect(url) as db:
+    with connect(url) as db:
         db.model(Wallet).insert(Wallet("ann", 10, A))
         with db.transaction() as tx:
             wallet = tx.model(Wallet).find_by_id(A)
@@ -48,7 +49,7 @@ def test_instances_are_read_changed_and_saved_in_and_after_a_transaction(url: st
 
 
 def test_instances_of_several_collections_stand_for_what_was_committed(url: str) -> None:
-    with wormdb.connect(url) as db, wormdb.connect(url) as rival:
+    with connect(url) as db, connect(url) as rival:
         db.model(Wallet).insert(Wallet("ann", 10, A))
         with db.transaction() as tx:
             wallet = tx.model(Wallet).find_by_id(A)
@@ -68,7 +69,7 @@ def test_instances_of_several_collections_stand_for_what_was_committed(url: str)
 
 
 def test_an_instance_of_a_transaction_that_came_to_nothing_is_what_it_was_before(url: str) -> None:
-    with wormdb.connect(url) as db:
+    with connect(url) as db:
         db.model(Wallet).insert(Wallet("ann", 10, A))
         tx = db.transaction()
         wallet = tx.model(Wallet).find_by_id(A)

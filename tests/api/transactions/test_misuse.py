@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
+from tests.api.transactions.rig import connect
 from wormdb.errors import (
     ClosedError,
     InvalidRequestError,
@@ -112,7 +113,7 @@ def test_an_interrupt_during_the_commit_leaves_it_unknown(db: Database, monkeypa
 
 def test_collections_of_another_database_are_refused(db: Database, tmp_path: Any) -> None:
     db["things"].insert({"id": "a"})
-    with wormdb.connect(tmp_path / "other") as other, db.transaction() as tx:
+    with connect(tmp_path / "other") as other, db.transaction() as tx:
         assert tx[db["things"]].count() == 1
         with pytest.raises(InvalidRequestError, match="another database"):
             tx[other["things"]]
@@ -166,7 +167,7 @@ def test_a_transaction_that_is_too_old_writes_nothing(url: str, is_read_first: b
 
 
 def test_a_transaction_that_is_too_large_is_refused_at_the_call(url: str) -> None:
-    with wormdb.connect(url, settings=Settings(transaction_bytes=10_000)) as db, db.transaction() as tx:
+    with connect(url, settings=Settings(transaction_bytes=10_000)) as db, db.transaction() as tx:
         tx["things"].insert({"id": "a", "text": "x" * 4_000})
         with pytest.raises(TransactionTooLargeError) as caught:
             tx["others"].insert({"id": "b", "text": "x" * 6_000})

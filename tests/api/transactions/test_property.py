@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-import wormdb
+from tests.api.transactions.rig import connect
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.errors import AlreadyExistsError, NotFoundError, TransactionConflictError
 from wormdb.settings import Settings
+
+if TYPE_CHECKING:
+    import wormdb
 
 Values = dict[str, Any]
 Documents = dict[str, Values]
@@ -108,7 +111,9 @@ def contents(db: wormdb.Database, name: str) -> Documents:
 def test_a_transaction_does_what_a_dict_does(
     before: list[Any], steps: list[Any], is_forwarded: bool, isolation: Any, is_kept: bool
 ) -> None:
-    with wormdb.connect(f"memory://property-{next(_places)}", settings=Settings(forward="manual")) as db:
+    with connect(
+        f"memory://property-{next(_places)}", settings=Settings(forward="manual", transaction_seconds=600)
+    ) as db:
         model: dict[str, Documents] = {"one": {}, "two": {}}
         for name, step in before:
             act(db[name], model[name], *step)
@@ -141,7 +146,7 @@ def test_beside_other_writers_it_is_as_if_it_happened_at_its_end(
 ) -> None:
     """Serializable: either it is refused, or all that it was told is true at the end, and all that it does is there."""
     place = f"memory://property-{next(_places)}"
-    with wormdb.connect(place) as db, wormdb.connect(place) as other:
+    with connect(place) as db, connect(place) as other:
         truth: dict[str, Documents] = {"one": {}, "two": {}}
         for name, step in before:
             act(db[name], truth[name], *step)

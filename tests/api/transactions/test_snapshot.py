@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import wormdb
+from tests.api.transactions.rig import connect
 from tests.jobs.rig import empty_place, pipeline
 from wormdb.errors import ClosedError, InvalidRequestError
 from wormdb.jobs.export import ExportOptions
@@ -60,7 +60,7 @@ def test_numbers_name_the_moment_for_good(db: Database, url: str) -> None:
     transfer(db, 20)
     db.forward(NAMES)
     transfer(db, 30)
-    with wormdb.connect(url) as other, other.snapshot(as_of=numbers) as then:
+    with connect(url) as other, other.snapshot(as_of=numbers) as then:
         assert then.numbers == numbers
         assert sums(then) == [190, 210]
         assert then["accounts"].count({"n": 90}) == 1
@@ -72,7 +72,7 @@ def test_numbers_name_the_moment_for_good(db: Database, url: str) -> None:
 
 def test_jobs_export_the_moment_of_a_snapshot() -> None:
     url = empty_place()
-    with wormdb.connect(url) as db:
+    with connect(url) as db:
         fill(db)
         transfer(db, 10)
         with db.snapshot(NAMES) as moment:
@@ -92,7 +92,7 @@ def test_jobs_export_the_moment_of_a_snapshot() -> None:
 
 def test_a_time_is_a_moment_of_each_collection(url: str) -> None:
     clock = ManualClock()
-    with wormdb.connect(url, clock=clock) as db:
+    with connect(url, clock=clock) as db:
         fill(db)
         clock.advance(10)
         moment = clock.now_ms()
@@ -111,7 +111,7 @@ def time_text(milliseconds: int) -> str:
 
 
 def test_it_costs_two_gets_for_each_collection_and_none_later(url: str) -> None:
-    with wormdb.connect(url) as db:
+    with connect(url) as db:
         fill(db)
         assert [db[name].count() for name in NAMES] == [2, 2]
         before = db.cost()
@@ -139,7 +139,7 @@ def test_refs_lead_to_the_same_moment(url: str) -> None:
             "Pet": {"path": "@pets/(id:string)", "fields": {"owner": {"type": "string", "ref": "Owner"}}},
         },
     }
-    with wormdb.connect(url, schema=schema) as db:
+    with connect(url, schema=schema) as db:
         db.model("Owner").insert({"id": "o", "name": "ann"})
         db.model("Pet").insert({"id": "p", "owner": "o"})
         with db.snapshot() as moment, db.snapshot(["Pet"]) as partial:
@@ -172,7 +172,7 @@ def test_a_snapshot_is_for_reading(db: Database) -> None:
 def test_what_committed_is_finished_so_that_numbers_tell_all(db: Database, url: str) -> None:
     fill(db)
     transfer(db, 10)
-    with wormdb.connect(url) as other, other.snapshot(NAMES) as moment:
+    with connect(url) as other, other.snapshot(NAMES) as moment:
         assert sums(moment) == [190, 210]
         numbers = moment.numbers
         assert [other[name].find_by_id("a", as_of=numbers[f"{name}/"])["n"] for name in NAMES] == [90, 110]  # type: ignore[index] # it is there

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.rig import doc, ident
+from tests.engine.rig import HookStore, doc, ident
 from tests.engine.transact.bank import FIRST, NAMES, Bank, balance, balances
 from wormdb.engine.commit.operations import ReadVersion, Save
+from wormdb.engine.log.paths import transaction_key
 from wormdb.engine.state.view import id_key
 from wormdb.engine.transact.records import commit_id_of
 from wormdb.errors import ConflictError
@@ -127,3 +128,51 @@ def test_history_has_only_what_is_finished() -> None:
 
 def test_the_id_of_a_transaction_names_it_to_callers() -> None:
     assert commit_id_of("ab") == "tx-ab"
+
+
+def test_threads_of_the_coordinating_process_ask_for_the_record_only_when_it_may_be_there() -> None:
+    bank = Bank().open()
+    counted = bank.counted()
+    hooked = HookStore(counted)
+    process = bank.process(hooked)
+    parts = [process.adds(EAST, {"x": -1}), process.adds(WEST, {"x": 1})]
+    seen: list[tuple[str, int | None, int]] = []
+
+    def look(when: str, key: str) -> None:
+        if key.startswith(("west/.worm.db/committed/", ".worm.tx/")):
+            before, hooked.before, hooked.after = len(counted.trace), None, None
+            found = balance(process.view(EAST))
+            asked = [each for each in counted.trace[before:] if each.key.startswith(".worm.tx/")]
+            seen.append((when, found, len(asked)))
+            hooked.before, hooked.after = before_put, after_put
+
+    def before_put(verb: str, key: str) -> None:
+        if verb == "put":
+            look("before", key)
+
+    def after_put(verb: str, key: str) -> None:
+        if verb == "put":
+            look("after", key)
+
+    hooked.before, hooked.after = before_put, after_put
+    process.commit(*parts)
+    # The first two are around the second prepare, the others around the record.
+    assert seen == [("before", FIRST, 0), ("after", FIRST, 0), ("before", FIRST, 1), ("after", FIRST - 1, 1)]
+
+
+def test_what_was_written_before_it_committed_is_shown_with_it() -> None:
+    bank = Bank().open()
+    transaction = bank.process().abandon(3)
+    hooked = HookStore(bank.store)
+    reader = bank.process(hooked)
+    assert balance(reader.view(EAST)) == FIRST
+
+    def overtake(verb: str, key: str) -> None:
+        if key == transaction_key(transaction):
+            hooked.before = None
+            bank.process().put(EAST, "y", 1)
+            assert bank.process().runtime.records.decide(transaction, NAMES, committed=True, deadline=0.0)
+
+    hooked.before = overtake
+    view = reader.view(EAST)
+    assert (balance(view), balance(view, "y")) == (FIRST - 3, 1)

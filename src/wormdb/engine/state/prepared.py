@@ -166,6 +166,10 @@ class Decisions:
         self._known: dict[str, bool] = {}
         self._learned: dict[str, int] = {}
         self._met: dict[str, float] = {}
+        self.own: set[str] = set()
+        """Those that this process is about to decide: what only waits for them is told by `learn`."""
+        self.unsent: set[str] = set()
+        """Those of them of which it has not begun to say that they committed: so they certainly have not."""
         self._lock = threading.Lock()
 
     def __call__(self, transaction: str) -> bool | None:

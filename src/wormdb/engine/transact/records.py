@@ -57,12 +57,12 @@ def commit_id_of(transaction: str) -> str:
 
 def is_young(transaction: str, time: StoreTime | None) -> bool:
     """Whether a transaction began so little before an answer of the store that its record cannot be removed yet."""
-    return time is not None and time - transaction_began(transaction) <= YOUNG_MS
+    return time is not None and abs(time - transaction_began(transaction)) <= YOUNG_MS
 
 
 def is_timely(transaction: str, time: StoreTime | None) -> bool:
     """Whether an answer came so soon that the transaction may commit. A store that shows no time keeps its records."""
-    return time is None or time - transaction_began(transaction) <= TRANSACTION_LEASE_MS
+    return time is None or abs(time - transaction_began(transaction)) <= TRANSACTION_LEASE_MS
 
 
 @dataclass(frozen=True, slots=True)
