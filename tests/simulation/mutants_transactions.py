@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from tests.simulation.mutants import Mutant, rewritten
-from wormdb.api import session, snapshot
+from wormdb.api import snapshot, transaction
 from wormdb.api.transaction import Transaction
 from wormdb.engine.commit import validate
 from wormdb.engine.commit.attempt import CommitResult
@@ -68,7 +68,7 @@ def snapshot_collected_once() -> AbstractContextManager[object]:
 
 def moment_unchecked() -> AbstractContextManager[object]:
     """A transaction takes the state of another collection without a second look at those that it read."""
-    return rewritten(session, ("if not any(moved):", "if True:"), ("other.move(now) for", "False for"))
+    return mock.patch.object(transaction, "collect_moment", lambda new, *_: new.ledger.view())
 
 
 def decided_too_early() -> AbstractContextManager[object]:
@@ -185,6 +185,7 @@ TRANSACTION_MUTANTS = [
     Mutant("no record is taken for an abort", absence_as_abort, "transfers", 0, "rush"),
     Mutant("a transaction is shown on older states", shown_on_older_states, "phantoms", 211, "rush"),
     Mutant("a snapshot is collected once", snapshot_collected_once, "transfers", 0, "rush"),
+    Mutant("a transaction reads of several moments", moment_unchecked, "transfers", 4, "rush"),
     Mutant("a transaction commits that a collection refused", decided_too_early, "transfers", 0, "rush"),
     Mutant("a record is overwritten", record_overwritten, "transfers", 0, "late"),
     Mutant("written documents are not locked", writes_unlocked, "transfers", 4, "rush"),

@@ -345,8 +345,7 @@ class Ledger:
 
         asked = 0 if staleness_ms else self._runtime.decisions.count
         view = self._ask(staleness_ms, at_least, beside=look_up)
-        if view.pending:
-            view = self._shown.newest(view, asked)
+        view = self._shown.newest(view, asked) if view.pending else view
         is_other = view.base is not known.base or view.is_ahead or view.pending
         if is_gone or is_other or view.overlay.attached(view.number):
             return self._get(key, view=view)
