@@ -32,6 +32,7 @@ REGRESSIONS = {
     "a question that settles was answered with an unknown outcome": (2, "mixed", None),
     "what was abandoned for hours stopped all others for seconds": (134, "mixed", None),
     "what a staged batch wrote could not be changed in a transaction": (13, "transfers", RUSH),
+    "what aborts a transaction asked on without a pause after the time of the call": (302, "mixed", "silent"),
     "a transaction was shown on a state from before it committed": (211, "phantoms", RUSH),
 }
 
