@@ -95,6 +95,16 @@ def simulation(*options: str) -> Callable[[int], Command]:
     return lambda seed: Command((*module, "--seeds", f"{seed}:{SEEDS_A_RUN}", *options))
 
 
+def transactions(*options: str) -> Callable[[int], Command]:
+    module = ("-m", "tests.simulation.transacting")
+    return lambda seed: Command((*module, "--seeds", f"{seed}:{SEEDS_A_RUN}", *options))
+
+
+def transfers(test: str) -> Callable[[int], Command]:
+    where = f"tests/processes/test_transfers.py::{test}"
+    return lambda seed: pytest(where, WORMDB_KILLS=str(KILLS), WORMDB_KILL_SEED=str(seed))
+
+
 def services(seed: int) -> Command:
     program = f"from tests.simulation.service import run_service_seed as run; [run({seed} + n) for n in range(20)]"
     return Command(("-c", program))
@@ -121,6 +131,9 @@ def parts() -> list[Part]:
         Part("kills on a folder", "kills", KILLS, kills("test_on_a_folder")),
         Part("simulation with garbage collection", "seeds", SEEDS_A_RUN, simulation("--gc")),
         Part("kills on S3", "kills", KILLS, kills("test_on_s3_behind_a_proxy_that_loses_answers")),
+        Part("transactions", "seeds", SEEDS_A_RUN, transactions()),
+        Part("transactions in a rush", "seeds", SEEDS_A_RUN, transactions("--focus", "rush")),
+        Part("transfers on a folder", "kills", KILLS, transfers("test_transfers_on_a_folder")),
         Part("services", "seeds", 20, services),
     ]
 

@@ -12,163 +12,29 @@ between any two of its steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import permutations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from tests.model.state import (
+    Log,
+    Prepared,
+    State,
+    answer,
+    changed_groups,
+    fold,
+    lookup,
+    mails,
+    members,
+    over,
+    record,
+    shown,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["Call", "Doc", "Limits", "Log", "Protocol", "State", "find_violation"]
+    from tests.model.state import Call, Entry, Limits, Table, Write
 
-
-class Doc(NamedTuple):
-    """One document."""
-
-    number: int
-    group: str | None = None
-    mail: str | None = None
-
-
-Table = tuple[tuple[str, int, Doc | None], ...]
-"""Documents by id, each with the count of its changes; a deleted one stays as None."""
-Read = tuple[int, str, str]
-"""Which log, `id` or `group`, and which one."""
-Write = tuple[str, Doc | None]
-
-
-class Prepared(NamedTuple):
-    """What a pending transaction locks in one log."""
-
-    name: str
-    ids: tuple[tuple[str, int], ...]
-    """Documents read, with the count that was seen."""
-    groups: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
-    """Filters read, with what they found."""
-    writes: tuple[Write, ...]
-
-
-Entry = tuple[str, Any, Any]
-"""W, name, writes; P, name, prepared; F, name, decision."""
-
-
-class Log(NamedTuple):
-    """One log: a root (documents and pending through `applied`), and the entries that are not trimmed."""
-
-    trimmed: int
-    applied: int
-    table: Table
-    pending: tuple[tuple[int, Prepared], ...]
-    entries: tuple[Entry, ...]
-
-    @property
-    def head(self) -> int:
-        """The number of the last entry."""
-        return self.trimmed + len(self.entries)
-
-
-@dataclass(frozen=True)
-class Call:
-    """What a process does: reads, then writes that follow from the answers; one log, or a transaction over several.
-
-    `kind` is `write` (one log, one entry), `transact`, `read` (one log), `snapshot` (several) or `resolve` (of another
-    call, by its name).
-    """
-
-    name: str
-    kind: str
-    reads: tuple[Read, ...] = ()
-    body: Callable[[tuple[Any, ...]], dict[int, tuple[Write, ...]] | None] = lambda answers: {}
-    """None: nothing is to be done."""
-    of: str = ""
-
-    def logs(self, writes: dict[int, tuple[Write, ...]]) -> tuple[int, ...]:
-        """The participants."""
-        return tuple(sorted({log for log, _, _ in self.reads} | set(writes)))
-
-
-class State(NamedTuple):
-    """Everything."""
-
-    logs: tuple[Log, ...]
-    records: frozenset[tuple[str, str]]
-    floor: frozenset[str]
-    """Transactions whose records were deleted."""
-    late: tuple[tuple[Any, ...], ...]
-    """Requests that are still on their way."""
-    ended: frozenset[str]
-    """Calls that were answered."""
-    faults: int
-    crashes: int
-    procs: tuple[tuple[int, str, Any, tuple[tuple[str, str | None], ...], bool], ...]
-    """Which call of its list, where in it, what it knows, its cached decisions, whether it slept."""
-    told: tuple[tuple[str, str, frozenset[str], Any], ...]
-    """Calls that are over: name, outcome, what had ended before, answers."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much may happen in one exploration."""
-
-    faults: int = 0
-    crashes: int = 0
-    has_gc: bool = False
-    compacts: bool = False
-    entries_max: int = 8
-
-
-def lookup(table: Table, name: str) -> tuple[int, Doc | None]:
-    return next(((seq, doc) for key, seq, doc in table if key == name), (0, None))
-
-
-def members(table: Table, group: str) -> tuple[tuple[str, int, Doc], ...]:
-    return tuple((key, seq, doc) for key, seq, doc in table if doc is not None and doc.group == group)
-
-
-@lru_cache(maxsize=200_000)
-def written(table: Table, writes: tuple[Write, ...]) -> Table:
-    new = {key: (seq, doc) for key, seq, doc in table}
-    for key, doc in writes:
-        new[key] = (new.get(key, (0, None))[0] + 1, doc)
-    return tuple((key, seq, doc) for key, (seq, doc) in sorted(new.items()))
-
-
-@lru_cache(maxsize=200_000)
-def fold(log: Log) -> tuple[Table, tuple[tuple[int, Prepared], ...]]:
-    """The documents and the pending transactions at the end of a log, from its root and the entries behind it."""
-    table, pending = log.table, {prepared.name: (number, prepared) for number, prepared in log.pending}
-    for place, (kind, name, what) in enumerate(log.entries[log.applied - log.trimmed :]):
-        if kind == "W":
-            table = written(table, what)
-        elif kind == "P":
-            pending[name] = (log.applied + place + 1, what)
-        else:
-            _, prepared = pending.pop(name, (0, None))
-            if what == "c" and prepared is not None:
-                table = written(table, prepared.writes)
-    return table, tuple(sorted(pending.values()))
-
-
-def shown(log: Log, known: dict[str, str | None]) -> Table:
-    table, pending = fold(log)
-    for _, prepared in pending:
-        if known.get(prepared.name) == "c":
-            table = written(table, prepared.writes)
-    return table
-
-
-def answer(table: Table, read: Read) -> Any:
-    if read[1] == "id":
-        return lookup(table, read[2])[1]
-    return tuple((key, doc) for key, _, doc in members(table, read[2]))
-
-
-def mails(table: Table, writes: tuple[Write, ...]) -> tuple[set[str], set[str]]:
-    """The unique values that writes take and give up."""
-    before = {doc.mail for key, _ in writes if (doc := lookup(table, key)[1]) is not None and doc.mail}
-    after = {doc.mail for _, doc in writes if doc is not None and doc.mail}
-    return after - before, before - after
+__all__ = ["Protocol"]
 
 
 class Protocol:
@@ -234,9 +100,9 @@ class Protocol:
             return True
         if off != "pending writes do not stop later reads" and my_reads & its_writes:
             return True
-        if off != "filters read are not locked" and _matches(table, mine.writes, other.groups):
+        if off != "filters read are not locked" and changed_groups(table, mine.writes, other.groups):
             return True
-        if off != "pending writes do not stop later filters" and _matches(table, other.writes, mine.groups):
+        if off != "pending writes do not stop later filters" and changed_groups(table, other.writes, mine.groups):
             return True
         taken, given = mails(table, mine.writes)
         its_taken, its_given = mails(table, other.writes)
@@ -616,118 +482,3 @@ class Protocol:
     @staticmethod
     def is_pending(state: State, at: int, call: Call) -> bool:
         return any(prepared.name == call.name for _, prepared in fold(state.logs[at])[1])
-
-
-def record(state: State, name: str) -> str | None:
-    """What the record of a transaction says."""
-    return next((decision for one, decision in state.records if one == name), None)
-
-
-def over(state: State, call: Call, outcome: str, before: frozenset[str], answers: Any) -> State:
-    """A call has its outcome."""
-    told = tuple(sorted((*state.told, (call.name, outcome, before, answers)), key=repr))
-    ended = state.ended | {call.name} if outcome == "ok" else state.ended
-    return state._replace(told=told, ended=ended)
-
-
-def _matches(table: Table, writes: tuple[Write, ...], groups: tuple[tuple[str, Any], ...]) -> bool:
-    touched = {doc.group for _, doc in writes if doc is not None}
-    touched |= {doc.group for key, _ in writes if (doc := lookup(table, key)[1]) is not None}
-    return any(group in touched for group, _ in groups)
-
-
-@dataclass
-class Judge:
-    """Whether an end is explained by some order of the calls."""
-
-    protocol: Protocol
-    seen: dict[Any, str | None] = field(default_factory=dict)
-
-    def verdict(self, state: State) -> str | None:
-        """What is wrong with a state in which nothing moves any more; None if nothing is."""
-        tables = tuple(shown(log, {name: record(state, name) for _, (name, *_) in fold(log)[1]}) for log in state.logs)
-        values = tuple(tuple((key, doc) for key, _, doc in table if doc is not None) for table in tables)
-        key = (values, state.told)
-        if key not in self.seen:
-            self.seen[key] = self.explain(state, values)
-        return self.seen[key]
-
-    def explain(self, state: State, values: tuple[Any, ...]) -> str | None:
-        calls = self.protocol.calls
-        must = [one for one in state.told if one[1] in ("ok", "refused") and calls[one[0]].kind != "resolve"]
-        may = [one for one in state.told if one[1] == "unknown"]
-        settled = {calls[name].of: what for name, _, _, what in state.told if calls[name].kind == "resolve"}
-        for name, what in settled.items():
-            outcome = next((one[1] for one in state.told if one[0] == name), None)
-            if (what, outcome) in (("a", "ok"), ("c", "no")):
-                return f"{name} is {outcome} for itself and {what} for others"
-        for chosen in range(1 << len(may)):
-            some = [one for place, one in enumerate(may) if chosen >> place & 1]
-            names = {one[0] for one in some}
-            if any(
-                (what == "a" and name in names) or (what == "c" and name in {one[0] for one in may} - names)
-                for name, what in settled.items()
-            ):
-                continue
-            if any(self.follows(order, values) for order in permutations(must + some)):
-                return None
-        return (
-            f"no order explains {[(name, outcome, answers) for name, outcome, _, answers in state.told]} and {values}"
-        )
-
-    def follows(self, order: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
-        tables = self.protocol.tables
-        later = {one[0] for one in order}
-        for name, outcome, before, answers in order:
-            later.discard(name)
-            if before & later:
-                return False
-            call = self.protocol.calls[name]
-            said = tuple(answer(tables[read[0]], read) for read in call.reads)
-            if outcome == "ok" and said != answers:
-                return False
-            writes = call.body(said)
-            if writes is None:
-                return False
-            new = tuple(written(table, writes.get(at, ())) for at, table in enumerate(tables))
-            owned = [doc.mail for table in new for _, _, doc in table if doc is not None and doc.mail]
-            if (len(owned) != len(set(owned))) != (outcome == "refused"):
-                return False
-            tables = tables if outcome == "refused" else new
-        return values == tuple(tuple((key, doc) for key, _, doc in table if doc is not None) for table in tables)
-
-
-def find_violation(
-    protocol: Protocol, states_max: int, shuffle: Callable[[list[Any]], None]
-) -> tuple[int, bool, str | None, list[str]]:
-    """Explore depth first: (states, whether all of them, what was found, the steps that lead to it).
-
-    `shuffle` puts the moves of a state in some order, so that a bounded exploration is not always of the same corner.
-    """
-    judge = Judge(protocol)
-    first = protocol.initial()
-    seen = {first}
-    path: list[str] = []
-    stack: list[list[tuple[str, State]]] = [[("", first)]]
-    while stack:
-        if not stack[-1]:
-            stack.pop()
-            if path:
-                path.pop()
-            continue
-        what, state = stack[-1].pop()
-        following = (
-            [] if any(log.head > protocol.limits.entries_max for log in state.logs) else list(protocol.moves(state))
-        )
-        if not following and all(log.head <= protocol.limits.entries_max for log in state.logs):
-            wrong = judge.verdict(state)
-            if wrong is not None:
-                return len(seen), False, wrong, [*path, what]
-        if len(seen) >= states_max:
-            return len(seen), False, None, []
-        new = [(name, one) for name, one in following if one not in seen]
-        seen.update(one for _, one in new)
-        shuffle(new)
-        path.append(what)
-        stack.append(new)
-    return len(seen), True, None, []

@@ -10,13 +10,15 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.model.protocol import Call, Doc, Limits, Protocol, find_violation
+from tests.model.explore import find_violation
+from tests.model.protocol import Protocol
+from tests.model.state import Call, Doc, Limits
 from wormdb.system.clock import SeededChance, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.model.protocol import Read, Table, Write
+    from tests.model.state import Read, Table, Write
 
 __all__ = ["MUTANTS", "SCENARIOS", "Scenario", "explore"]
 

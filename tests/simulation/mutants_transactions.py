@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from unittest import mock
 
 from tests.simulation.mutants import Mutant, rewritten
-from wormdb.api import session, snapshot
+from wormdb.api import snapshot, transaction
 from wormdb.api.transaction import Transaction
 from wormdb.engine.commit import validate
 from wormdb.engine.commit.attempt import CommitResult
@@ -16,19 +15,23 @@ from wormdb.engine.commit.validate import Group
 from wormdb.engine.forward import forward
 from wormdb.engine.state.prepared import Prepared
 from wormdb.engine.state.view import Overlay, id_key
-from wormdb.engine.transact import coordinator
+from wormdb.engine.transact import records
 from wormdb.engine.transact.arbiter import Arbiter
 from wormdb.engine.transact.coordinator import Coordinator
 from wormdb.engine.transact.records import TransactionRecords
 from wormdb.engine.transact.shown import ShownStates
+from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.maintenance.gc import transactions as gc_transactions
-from wormdb.storage.store import Always
+from wormdb.storage.readback import Landed, Unknown
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-__all__ = ["TRANSACTION_MUTANTS"]
+    from wormdb.storage.readback import Outcome
+    from wormdb.storage.store import Store
+
+__all__ = ["SELDOM", "TRANSACTION_MUTANTS"]
 
 
 def records_unread() -> AbstractContextManager[object]:
@@ -53,13 +56,19 @@ def absence_as_abort() -> AbstractContextManager[object]:
     )
 
 
+def shown_on_older_states() -> AbstractContextManager[object]:
+    """A transaction is shown on a state that was read before it was known to have committed."""
+    settled = "all(one in self._settled and"
+    return rewritten(ShownStates, (f"return {settled}", f"return True or {settled}"))
+
+
 def snapshot_collected_once() -> AbstractContextManager[object]:
     return rewritten(snapshot, ("if len(ledgers) < 2 or", "if True or"))
 
 
 def moment_unchecked() -> AbstractContextManager[object]:
     """A transaction takes the state of another collection without a second look at those that it read."""
-    return rewritten(session, ("if not any(moved):", "if True:"), ("other.move(now) for", "False for"))
+    return mock.patch.object(transaction, "collect_moment", lambda new, *_: new.ledger.view())
 
 
 def decided_too_early() -> AbstractContextManager[object]:
@@ -67,13 +76,21 @@ def decided_too_early() -> AbstractContextManager[object]:
     return rewritten(
         Coordinator,
         ("if errors:", "if not results:"),
-        ("one.number for each, one in zip(ordered, results, strict=True)", "1 for each in ordered"),
-        ("one.changes for each, one in zip(ordered, results, strict=True)", "() for each in ordered"),
+        ("return results, committed", "return [results[0]] * len(participants), committed"),
     )
 
 
 def record_overwritten() -> AbstractContextManager[object]:
-    return rewritten(TransactionRecords, ("body, IfAbsent(),", "body, Always(),"), Always=Always)
+    """A record is written whether there is one or not."""
+
+    def put(store: Store, key: str, body: bytes, *_: object, **__: object) -> Outcome:
+        try:
+            done = store.put(key, body)
+        except (UnavailableError, OutcomeUnknownError) as error:
+            return Unknown(error, error)
+        return Landed(done.version, done.time)
+
+    return mock.patch.object(records, "put_classified", put)
 
 
 def writes_unlocked() -> AbstractContextManager[object]:
@@ -156,23 +173,36 @@ def root_forgets() -> AbstractContextManager[object]:
     return mock.patch.object(forward, "carried", return_value=())
 
 
-def late_prepare() -> AbstractContextManager[object]:
-    """A coordinator that slept decides as if no time had passed, and records go soon."""
-    stack = ExitStack()
-    stack.enter_context(mock.patch.object(coordinator, "is_timely", return_value=True))
-    stack.enter_context(mock.patch.object(TransactionRecords, "is_above", return_value=True))
-    return stack
-
-
-def floor_unread() -> AbstractContextManager[object]:
-    return mock.patch.object(TransactionRecords, "is_above", return_value=True)
-
-
 def records_go_early() -> AbstractContextManager[object]:
     """Records go although their transactions are pending somewhere."""
     return rewritten(gc_transactions, ("each < floor]", "True]"))
 
 
 TRANSACTION_MUTANTS = [
-    Mutant("pending transactions are shown as not committed", records_unread, "transfers", 0),
+    Mutant("pending transactions are shown as not committed", records_unread, "transfers", 0, "rush"),
+    Mutant("a record that was not there is not asked for again", absence_cached, "transfers", 0, "rush"),
+    Mutant("no record is taken for an abort", absence_as_abort, "transfers", 0, "rush"),
+    Mutant("a snapshot is collected once", snapshot_collected_once, "transfers", 0, "rush"),
+    Mutant("a transaction reads of several moments", moment_unchecked, "transfers", 4, "rush"),
+    Mutant("a transaction commits that a collection refused", decided_too_early, "transfers", 0, "rush"),
+    Mutant("a record is overwritten", record_overwritten, "transfers", 0, "late"),
+    Mutant("written documents are not locked", writes_unlocked, "transfers", 4, "rush"),
+    Mutant("read documents are not locked", reads_unlocked, "skew", 2, "rush"),
+    Mutant("pending writes do not stop later reads", read_over_pending, "skew", 4, "rush"),
+    Mutant("filters read are not locked", filters_unlocked, "phantoms", 1, "rush"),
+    Mutant("pending writes do not stop later filters", filtered_over_pending, "phantoms", 1, "rush"),
+    Mutant("a group does not know its own locks", group_unlocked, "transfers", 12, "rush"),
+    Mutant("events do not wait for what is pending", events_over_pending, "phantoms", 4, "rush"),
+    Mutant("what was read is not validated", reads_unvalidated, "mixed", 3, "rush"),
+    Mutant("what was read is not held against the same entry", group_unvalidated, "phantoms", 0, "rush"),
+    Mutant("collections that are only read get no prepare", read_without_prepare, "skew", 0, "rush"),
+    Mutant("an unsure prepare counts as landed", unsure_as_prepared, "transfers", 0, "late"),
+    Mutant("an unknown decision is told as none", unknown_as_failure, "mixed", 1, "late"),
+    Mutant("an outcome is settled by a guess", settled_by_guess, "transfers", 0, "late"),
+    Mutant("the root forgets what is pending", root_forgets, "transfers", 0, "late"),
+    Mutant("records go while something is pending", records_go_early, "transfers", 0, "late"),
 ]
+"""Some rules are broken too seldom by chance to be found in a hundred seeds: the lease and the floor, unique values,
+and states from before a decision. They have their mistakes in `tests.model.transactions` and in `tests.mutation`."""
+SELDOM = {"older states": shown_on_older_states, "unique values": unique_unlocked}
+"""Not in the list, for longer searches by hand."""

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 from unittest import mock
@@ -182,7 +183,7 @@ class _TransactingRun:
         }
         for name, act in acts.items():
             for number in range(2):
-                self._every(f"{name}{number}", least, most, lambda act=act: self._keep(some(), act))  # type: ignore[misc]
+                self._every(f"{name}{number}", least, most, partial(self._keep_some, keepers, act))
         self._every("resolver", least / 2, most, lambda: self._resolve_one(some()))
         self._every("nemesis", *NEMESIS_MS, lambda: self._hurt(machines))
 
@@ -221,6 +222,9 @@ class _TransactingRun:
                 act(machine)
 
         self._guarded(machine, attempt)
+
+    def _keep_some(self, keepers: list[Machine], act: Callable[[Machine], object]) -> None:
+        self._keep(keepers[int(self.world.chance.fraction() * len(keepers))], act)
 
     def _resolve_one(self, machine: Machine) -> None:
         world = self.world

@@ -264,11 +264,10 @@ class Ledger:
         """
         self._runtime.check()
         asked = 0 if staleness_ms else self._runtime.decisions.count
-        if not staleness_ms and not at_least:
-            view = self._readers.view(keys)
-        else:
-            known = self._known_within(staleness_ms, at_least) if staleness_ms else None
-            view = known or self._ask(staleness_ms, at_least, keys)
+        view = self._known_within(staleness_ms, at_least) if staleness_ms else None
+        if view is None:
+            is_asked = staleness_ms or at_least
+            view = self._ask(staleness_ms, at_least, keys) if is_asked else self._readers.view(keys)
         return self._shown.newest(view, asked) if view.pending else view
 
     def _ask(
@@ -342,8 +341,7 @@ class Ledger:
 
         asked = 0 if staleness_ms else self._runtime.decisions.count
         view = self._ask(staleness_ms, at_least, beside=look_up)
-        if view.pending:
-            view = self._shown.newest(view, asked)
+        view = self._shown.newest(view, asked) if view.pending else view
         is_other = view.base is not known.base or view.is_ahead or view.pending
         if is_gone or is_other or view.overlay.attached(view.number):
             return self._get(key, view=view)
@@ -462,7 +460,8 @@ class Ledger:
         """
         self._before_write()
         if self._runtime.arbiter.judge(self._head.view().pending, before=before):
-            self._group.submit(Pending(self.batch_id()), self._runtime.clock.monotonic() + COMMIT_SECONDS)
+            seconds = min(COMMIT_SECONDS, call.left if (call := current()) is not None else COMMIT_SECONDS)
+            self._group.submit(Pending(self.batch_id()), self._runtime.clock.monotonic() + seconds)
         return sum(not before or one.id < before for one in self._head.view().pending)
 
     def _before_write(self) -> None:

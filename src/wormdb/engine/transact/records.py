@@ -29,7 +29,7 @@ from wormdb.settings import TRANSACTION_LEASE_MS, TRANSACTION_RECORD_MS
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
 from wormdb.system.clock import new_write_id
-from wormdb.system.deadline import pause
+from wormdb.system.deadline import current, pause
 from wormdb.system.types import WriteId
 
 if TYPE_CHECKING:
@@ -133,7 +133,9 @@ class TransactionRecords:
                     return self._counts(decode_record(found.body, name=key, transaction=transaction), found.time)
                 case NothingThere(cause=cause) | Unknown(cause=cause):
                     refused_only &= isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)
-                    if self.clock.monotonic() >= deadline:
+                    # Beyond the time of the call nothing is waited for: it would ask again and again without a pause.
+                    call = current()
+                    if self.clock.monotonic() >= deadline or (call is not None and call.left <= 0):
                         if refused_only:
                             raise cause
                         raise self._unknown(transaction, str(cause)) from cause
