@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from wormdb.api.calls import Author, limited, reads, works
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of
+from wormdb.api.glance import DatabaseDisplay
 from wormdb.api.transaction_methods import OpenTransactions, TransactionMethods
 from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
@@ -107,7 +108,7 @@ class _SchemaHolder:
     schema: Schema | None
 
 
-class Database(TransactionMethods):
+class Database(DatabaseDisplay, TransactionMethods):
     """One bucket or folder. A context manager; thread-safe; not to be used after a fork."""
 
     def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations
@@ -502,9 +503,6 @@ class Database(TransactionMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"Database({self.url!r})"
 
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
         return limited(self._clock, self._settings, kind, timeout)
