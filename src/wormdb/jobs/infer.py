@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.bulk.rows import RowReader
 from wormdb.jobs.records import rows_of
-from wormdb.jobs.sources import pieces_of
 from wormdb.schema.infer import Inference
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def infer_files(records: FileRecords, folder: str) -> InferredModel:
 
     Raises InvalidRequestError for what cannot be read.
     """
-    pieces = pieces_of(records.sources, records.form, records.separator)
+    pieces = records.pieces()
     most = max(RECORDS_MAX // len(pieces), _FEWEST)
     inference = Inference(id_field=records.id_field)
     is_whole = True

@@ -9,6 +9,7 @@ import click
 
 from wormdb.api.database import connect
 from wormdb.api.records import FORMS
+from wormdb.api.texts import check_encoding
 from wormdb.cli.input.place import find_collection
 from wormdb.cli.input.schema import folder_of, model_name, path_to
 from wormdb.cli.input.sources import STDIN, open_source
@@ -42,7 +43,10 @@ __all__ = ["command"]
 @click.option("--enums", is_flag=True, help="Allow only the texts that are there, where these are few.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Look at N documents only.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="How files are written.  [default: as they look]")
-@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: a comma; a tab in .tsv]")
+@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: as its first line tells]")
+@click.option(
+    "--encoding", metavar="NAME", default="utf-8", help="Of text: latin-1, utf-16 and others.  [default: UTF-8]"
+)
 @click.option("--url", envvar="WORM_URL", show_envvar=True, help="The database of --collection.")
 def command(files: tuple[str, ...], **options: Any) -> None:
     """Print a schema that all the data fits: types, required fields, arrays, nested objects and ids.
@@ -72,7 +76,7 @@ def command(files: tuple[str, ...], **options: Any) -> None:
 def _see_files(inference: Inference, files: Sequence[str], options: dict[str, Any]) -> tuple[str, str]:
     skipped = 0
     for file in files:
-        with open_source(file, options["form"], options["separator"]) as source:
+        with open_source(file, options["form"], options["separator"], check_encoding(options["encoding"])) as source:
             for record in show_load(source.records(), "records", source.done):
                 if inference.count == options["limit"]:
                     break
