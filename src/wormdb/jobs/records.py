@@ -192,6 +192,8 @@ def _named(key: str, model: Model | None) -> Any:
     folder, _, name = key.rpartition("/")
     if model is not None and folder and name == model.path.file_name:
         return decode_segment(folder.rpartition("/")[2])
+    if model is not None and model.path.is_flat and name.endswith(model.path.extension):
+        return decode_segment(name.removesuffix(model.path.extension))
     return decode_segment(name.partition(".")[0])
 
 
