@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +12,21 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.cli.printed import worm
-from wormdb.errors import NotFoundError
+from tests.files.adopt.rig import database_on, new_clock
+from wormdb.engine.log.paths import bytes_max
+from wormdb.errors import NotFoundError, WormError
 from wormdb.schema.load import load_schema
 from wormdb.schema.proposal import propose_paths, show_keys
+from wormdb.storage.conditions import ensure_conditions
+from wormdb.storage.memory import MemoryStore
+from wormdb.storage.store import Always
+from wormdb.system.clock import SeededChance
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from wormdb.storage.store import Store
 
 USERS = {
     "ada": {"name": "Ada", "age": 36},
@@ -87,6 +97,36 @@ def test_flat_files_that_are_lost_are_written_again(place: Path) -> None:
         (after,) = db.verify()
         assert after.findings == ()
     assert json.loads((place / "org/users/ada.json").read_text())["name"] == "Ada"
+
+
+def test_a_fault_at_every_write_of_an_adoption_leaves_all_or_nothing() -> None:
+    def filled() -> MemoryStore:
+        store = MemoryStore(clock=new_clock(), bound=bytes_max)
+        ensure_conditions(store, SeededChance(0))
+        for name, value in USERS.items():
+            store.put(f"org/users/{name}.json", json.dumps(value).encode(), Always())
+        return store
+
+    def adopt(store: Store, seed: int = 1) -> None:
+        database_on(store, schema_of(), seed, forward="manual", block_bytes=200).adopt("User", job="j")
+
+    clean = FaultStore(filled())
+    adopt(clean)
+    writes = [one.number for one in clean.trace if one.verb in ("put", "delete")]
+    assert len(writes) > 5
+    for number in writes:
+        for fault in (Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE):
+            inner = filled()
+            store = FaultStore(inner, {number: fault})
+            with suppress(WormError, SimulatedCrash):
+                adopt(store)
+            assert database_on(inner, None, 2)["org/users"].count() in (0, 3), f"{fault} at {number}"
+            store.land()
+            adopt(inner, 3)
+            after = database_on(inner, None, 4)
+            assert sorted(row.id for row in after.model("User")) == IDS, f"{fault} at {number}"
+            after.files.sync("User")  # of a run that ended right behind the entry the next forwarding does it
+            assert after.verify(["User"])[0].is_sound, f"{fault} at {number}"
 
 
 # --- paths that fit ---
