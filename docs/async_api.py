@@ -54,6 +54,13 @@ CLASSES = (
         plain=frozenset({"token", "with_options", "find", "query", "resume"}),
     ),
     AsyncClass("familiar", "FamiliarMethods", "AsyncHandle[Any], Generic[T]"),
+    AsyncClass(
+        "notebook",
+        "NotebookMethods",
+        "AsyncHandle[Any], Generic[T]",
+        plain=frozenset({"head"}),
+        left_out=frozenset({"__len__"}),
+    ),
     AsyncClass("modify", "ModifyMethods", "AsyncHandle[Any], Generic[T]"),
     AsyncClass("index_methods", "IndexMethods", "AsyncHandle[Any], Generic[T]", left_out=frozenset({"forward"})),
     AsyncClass(
@@ -66,7 +73,7 @@ CLASSES = (
     AsyncClass(
         "collection",
         "Collection",
-        ", ".join(f"Async{name}Methods[T]" for name in ("Query", "Familiar", "Modify", "Index", "Blob")),
+        ", ".join(f"Async{name}Methods[T]" for name in ("Query", "Familiar", "Notebook", "Modify", "Index", "Blob")),
         plain=frozenset({"name", "mode", "prefix", "create", "batch", "functions", "invalidate_manifest"}),
         streams=frozenset({"scan", "watch", "__iter__"}),
         left_out=frozenset({"__contains__"}),
@@ -121,6 +128,7 @@ _BASES = {
     "find": "AsyncQueryMethods",
     "index_methods": "AsyncIndexMethods",
     "modify": "AsyncModifyMethods",
+    "notebook": "AsyncNotebookMethods",
 }
 _KEPT = {"__getitem__", "__iter__", "__len__", "__enter__", "__exit__"}
 
@@ -160,6 +168,8 @@ def _module(one: AsyncClass) -> str:
         ]
     else:
         imports = ["from wormdb.aio.runner import AsyncHandle"]
+    defaults = sorted({found for node in members for found in _constants(node)})
+    imports += [f"from wormdb.api.{one.module} import {name}" for name in defaults]
     own = [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name not in {one.name, *WRAPPED}]
     later = [f"    from wormdb.api.{one.module} import {name}" for name in own if not name.startswith("_")]
     later += [f"    from wormdb.aio.{WRAPPED[name]} import Async{name}" for name in sorted(WRAPPED) if name != one.name]
@@ -190,6 +200,11 @@ def _module(one: AsyncClass) -> str:
         body,
     ]
     return "\n".join(lines) + "\n"
+
+
+def _constants(node: ast.FunctionDef) -> list[str]:
+    """The constants that are defaults of arguments."""
+    return [each.id for each in (*node.args.defaults, *node.args.kw_defaults) if isinstance(each, ast.Name)]
 
 
 def _variables(tree: ast.Module) -> set[str]:

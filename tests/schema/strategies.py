@@ -71,7 +71,7 @@ def models(draw: st.DrawFn, number: int = 0) -> dict[str, Any]:
     declared = draw(st.dictionaries(st.sampled_from(NAMES), fields(), max_size=4))
     outer = draw(st.sampled_from(["", "#org/", "#org/(tenant:slug)/", "#a/#b/"]))
     kind = draw(st.sampled_from(["uuid", "ulid", "objectid", "seq", "slug", "string", "any", "evm", "code"]))
-    file = draw(st.sampled_from(["", "/[profile].json", "/[a-b].tar.gz"]))
+    file = draw(st.sampled_from(["", "/[profile].json", "/[a-b].tar.gz", ".json", ".worm.json"]))
     made: dict[str, Any] = {"path": f"{outer}@things{number}/({draw(st.sampled_from(['id', 'key']))}:{kind}){file}"}
     optional: dict[str, st.SearchStrategy[Any]] = {
         "fields": st.just(declared),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.errors import InvalidRequestError, SchemaError
+from wormdb.errors import InvalidRequestError, LimitExceededError, SchemaError
 from wormdb.format.values import ObjectId
 from wormdb.schema.path import SINGLETON_ID, PathTemplate, Segment, Symbols, parse_template
 
@@ -116,6 +116,11 @@ def test_other_signs() -> None:
         ("#a/(id:uuid)/[x].json", [4]),
         ("#a/(b:uuid)/(id:uuid)", [13]),
         ("a/@.b/(c)/[d]", [1, 4, 7, 14]),
+        ("@a/(id:uuid).json/@b/(x:uuid)", [4]),
+        ("@a/(id:uuid).", [4]),
+        ("@a/(id:uuid)json", [4]),
+        ("#a/(id:uuid).json", [4]),
+        ("@a/(id).json", [4]),
     ],
 )
 def test_grammar_mistakes_have_their_columns(text: str, columns: list[int]) -> None:
@@ -141,6 +146,32 @@ IDS: st.SearchStrategy[Any] = (
     | st.integers(-(2**63), 2**63 - 1)
     | st.binary(min_size=12, max_size=12).map(ObjectId)
 )
+
+
+FLAT_USERS = parse_template("#org/(tenant:slug)/@users/(id:uuid).json")
+
+
+@given(IDS, st.text(min_size=1, max_size=20))
+def test_keys_of_a_flat_path_are_read_back(identity: Any, tenant: str) -> None:
+    key = FLAT_USERS.entity_key(identity, {"tenant": tenant})
+    assert FLAT_USERS.parse_key(key) == ({"tenant": tenant}, identity)
+    assert USERS.parse_key(key) is None
+    assert FLAT_USERS.parse_key(USERS.entity_key(identity, {"tenant": tenant})) is None
+    assert len(key.split("/")) == 4
+    assert not any(part.startswith(".") for part in key.split("/"))
+
+
+@pytest.mark.parametrize(
+    "key", ["org/acme/users/.json", "org/acme/users/u", "org/acme/users/u.JSON", "users/u.json", ""]
+)
+def test_other_keys_are_no_documents_of_a_flat_path(key: str) -> None:
+    assert FLAT_USERS.parse_key(key) is None
+
+
+def test_a_name_of_a_flat_path_has_the_length_of_any_other() -> None:
+    with pytest.raises(LimitExceededError, match="file name of 241 bytes"):
+        FLAT_USERS.entity_key("x" * 236, {"tenant": "acme"})
+    assert FLAT_USERS.entity_key("x" * 235, {"tenant": "acme"}).endswith("x.json")
 
 
 @given(IDS, st.text(min_size=1, max_size=20))

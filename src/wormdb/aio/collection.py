@@ -12,6 +12,7 @@ from wormdb.aio.familiar import AsyncFamiliarMethods
 from wormdb.aio.find import AsyncQueryMethods
 from wormdb.aio.index_methods import AsyncIndexMethods
 from wormdb.aio.modify import AsyncModifyMethods
+from wormdb.aio.notebook import AsyncNotebookMethods
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -44,7 +45,12 @@ T = TypeVar("T")
 
 
 class AsyncCollection(
-    AsyncQueryMethods[T], AsyncFamiliarMethods[T], AsyncModifyMethods[T], AsyncIndexMethods[T], AsyncBlobMethods[T]
+    AsyncQueryMethods[T],
+    AsyncFamiliarMethods[T],
+    AsyncNotebookMethods[T],
+    AsyncModifyMethods[T],
+    AsyncIndexMethods[T],
+    AsyncBlobMethods[T],
 ):
     """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from.
 

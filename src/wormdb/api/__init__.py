@@ -29,6 +29,7 @@ PUBLIC = {
     "schema": "plans and changes of a schema, and the published one",
     "snapshot": "one moment over several collections, for reading",
     "status": "how far collections, indexes and manifests are",
+    "texts": "files of text as other programs write them: encodings, separators, or no text at all",
     "transaction": "several collections, read and changed at one moment",
     "trash": "deleted documents that can be restored",
     "update": "results of updates and deletes",

@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from wormdb.files.foreign.answer import ForeignAnswer
     from wormdb.schema.model import Field, Model
 
-__all__ = ["TableReader", "declared_type", "default_columns", "join_columns", "join_documents", "load_package"]
+__all__ = [
+    "TableReader",
+    "declared_type",
+    "default_columns",
+    "join_columns",
+    "join_documents",
+    "load_package",
+    "sampled_columns",
+]
 
 if TYPE_CHECKING:
     Moment = int | datetime | str | None
@@ -303,6 +311,15 @@ def join_documents(portions: Iterable[Portion]) -> pa.Table:
     found = [spec for spec in frequent_columns_of_texts(texts, least=1) if spec.path != _WHOLE]
     named = {"id": "_id", **{spec.path: spec.path for spec in found}, _WHOLE: DOCUMENT}
     return join_columns((one.with_columns(found) for one in held), named, None)
+
+
+def sampled_columns(documents: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns that `join_documents` would give these documents, which have no model. No requests."""
+    import pyarrow as pa
+
+    texts = pa.chunked_array([[json.encode(document).decode() for document in documents]], pa.large_string())
+    found = [spec.path for spec in frequent_columns_of_texts(texts, least=1) if spec.path != _WHOLE]
+    return ["id", *found, _WHOLE]
 
 
 def join_columns(portions: Iterable[Portion], named: Mapping[str, str], model: Model | None) -> pa.Table:

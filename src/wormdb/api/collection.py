@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from wormdb.api.batch import Batch
 from wormdb.api.blob_methods import BlobMethods
 from wormdb.api.calls import commits, reads, works
-from wormdb.api.familiar import FamiliarMethods, InsertManyResult
+from wormdb.api.familiar import InsertManyResult
 from wormdb.api.fork import follow_forks
 from wormdb.api.index_methods import IndexMethods
 from wormdb.api.modify import ModifyMethods
+from wormdb.api.notebook import NotebookMethods
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ __all__ = ["Collection"]
 T = TypeVar("T")
 
 
-class Collection(FamiliarMethods[T], ModifyMethods[T], IndexMethods[T], BlobMethods[T]):
+class Collection(NotebookMethods[T], ModifyMethods[T], IndexMethods[T], BlobMethods[T]):
     """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from.
 
     Calls that write take an `actor` and `metadata`, a mapping, which are kept with each change; without them those
@@ -106,9 +107,6 @@ class Collection(FamiliarMethods[T], ModifyMethods[T], IndexMethods[T], BlobMeth
     def prefix(self) -> str:
         """The folder of the collection in the bucket."""
         return self._ledger.collection
-
-    def __repr__(self) -> str:
-        return f"Collection({self._writer.origin!r})"
 
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
         return self._access.limited(kind, timeout)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from wormdb.api.calls import Author, limited, works
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of, opener
 from wormdb.api.fork import follow_forks
+from wormdb.api.glance import DatabaseDisplay
 from wormdb.api.schema_methods import SchemaHolder, SchemaMethods
 from wormdb.api.transaction_methods import OpenTransactions, TransactionMethods
 from wormdb.errors import InvalidRequestError, NotFoundError
@@ -97,7 +98,7 @@ def _read_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     return read_schema(given)
 
 
-class Database(SchemaMethods, TransactionMethods):
+class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
     """One bucket or folder. A context manager; thread-safe; opened again in forked children, memories apart."""
 
     def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations
@@ -369,9 +370,6 @@ class Database(SchemaMethods, TransactionMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"Database({self.url!r})"
 
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
         return limited(self._clock, self._settings, kind, timeout)

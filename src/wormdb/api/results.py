@@ -292,6 +292,10 @@ class Results(Generic[T]):
         request = replace(self._run.request(), is_raw=False)
         return self._run.attempt(lambda state: _table_of(state, request))
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """What `to_arrow` gives, for whatever takes Arrow streams: DuckDB, Polars, pyarrow. Costs as `to_arrow`."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def to_pandas(self) -> Any:
         """What `to_arrow` gives, as a data frame of pandas. Raises MissingExtraError if pandas is not installed."""
         from wormdb.api.arrow import load_package

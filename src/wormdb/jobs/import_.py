@@ -58,7 +58,7 @@ class FileRecords:
     form: FileForm | None = None
     """Without it as names say, or else as files begin; `entities` are files with one document each."""
     separator: str | None = None
-    """Between cells of CSV; a comma, or a tab in .tsv."""
+    """Between cells of CSV; without it a tab in .tsv, and else as the first line of each file tells."""
     id_field: str | None = None
     """The field that is the id; without it `id` or `_id` is."""
     on_conflict: ConflictRule = "error"
@@ -76,6 +76,14 @@ class FileRecords:
     """Whether a record is rejected if a second run would give it another id."""
     forwards: bool = False
     """Whether the log is brought forward after it, so that the next query finds the documents in indexes."""
+    encoding: str = ""
+    """Of text; empty for UTF-8, and for what a mark at the beginning of a file tells."""
+
+    def pieces(
+        self, runner: Runner | None = None, told: ProgressListener | None = None, *, digests: bool = False
+    ) -> list[Piece]:
+        """`pieces_of` their files."""
+        return pieces_of(self.sources, self.form, self.separator, runner, told, digests=digests, encoding=self.encoding)
 
     @property
     def rules(self) -> ImportRules:
@@ -160,7 +168,7 @@ def load_files(
         cutter = runner if records.reading.can_cut else None
         found = []
         if records.sources or not streams:
-            found = pieces_of(records.sources, records.form, records.separator, cutter, told, digests=makes_ids(model))
+            found = records.pieces(cutter, told, digests=makes_ids(model))
         if runner is not None:
             return FilePieces(where, found, records.reading, runner, told)
 

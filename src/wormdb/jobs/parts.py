@@ -20,6 +20,7 @@ class FilePart:
     key: str
     form: FileForm
     separator: str
+    """Between cells of CSV; empty if its first line tells it."""
     start: int
     """Bytes; of Parquet row groups."""
     stop: int
@@ -35,6 +36,8 @@ class FilePart:
     """Records of the file before it, if ids are made of that."""
     name: str = ""
     """The file as its user named it; without it, folder and key."""
+    encoding: str = ""
+    """Of text; empty for UTF-8, and for what a mark at its beginning tells."""
 
     @property
     def is_whole(self) -> bool:

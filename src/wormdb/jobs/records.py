@@ -14,6 +14,7 @@ import msgspec
 
 from wormdb.api.imports.rows import Rows, some_rows
 from wormdb.api.records import Form, Record, RowCut, cut_rows, plain_cells, read_columns, read_records
+from wormdb.api.texts import PEEK_BYTES, find_separator, open_text, wide_encoding
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.segment import decode_segment
@@ -141,16 +142,17 @@ def _corrected(record: Record) -> Record:
 def _streamed(folder: str, part: FilePart) -> Iterator[Record]:
     """The records of a part that is read bit by bit."""
     stream = io.BufferedReader(FileRange(folder, part.key, part.start, part.stop), MIB)
-    form = cast("Form", part.form)
+    form, name = cast("Form", part.form), f"{folder.partition('?')[0].rstrip('/')}/{part.key}"
     try:
         opened: Any = gzip.GzipFile(fileobj=stream) if stream.peek(2)[:2] == GZIP else stream
         binary: BinaryIO = io.BufferedReader(opened, MIB) if opened is not stream else opened
-        for record in read_records(binary, form, separator=part.separator, columns=part.columns):
+        if not part.start:
+            binary = cast("BinaryIO", open_text(cast("io.BufferedReader[Any]", binary), name, part.encoding))
+        separator = part.separator or find_separator(cast("io.BufferedReader[Any]", binary).peek(PEEK_BYTES))
+        for record in read_records(binary, form, separator=separator, columns=part.columns):
             yield replace(record, line=record.line + part.first) if part.first else record
     except (OSError, EOFError, zlib.error) as error:
-        raise InvalidRequestError(
-            f"{folder.partition('?')[0].rstrip('/')}/{part.key} cannot be unpacked", reason=str(error)
-        ) from error
+        raise InvalidRequestError(f"{name} cannot be unpacked", reason=str(error)) from error
 
 
 # --- one document a file ---
@@ -169,6 +171,11 @@ def _entity(folder: str, part: FilePart, model: Model | None) -> Record:
     if part.size > RECORD_BYTES_MAX:
         return Record(1, None, part.size, problem=f"it is longer than {RECORD_BYTES_MAX:,} bytes")
     body = store_at(folder).get(part.key).body
+    if encoding := part.encoding or wide_encoding(body):
+        try:
+            body = body.decode(encoding).encode()
+        except UnicodeError as error:
+            return Record(1, None, len(body), problem=str(error)[:200])
     found = list(islice(read_records(io.BytesIO(body), "json"), 2))
     if len(found) != 1 or found[0].values is None:
         problem = found[0].problem if found and found[0].values is None else "a file has one object of JSON"
@@ -185,6 +192,8 @@ def _named(key: str, model: Model | None) -> Any:
     folder, _, name = key.rpartition("/")
     if model is not None and folder and name == model.path.file_name:
         return decode_segment(folder.rpartition("/")[2])
+    if model is not None and model.path.is_flat and name.endswith(model.path.extension):
+        return decode_segment(name.removesuffix(model.path.extension))
     return decode_segment(name.partition(".")[0])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wormdb.api.records import form_of
+from wormdb.api.texts import PEEK_BYTES, check_text, find_separator, utf8_begin, wide_encoding
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.jobs.parts import GZIP, FileForm, FilePart, Piece
 from wormdb.jobs.place import absolute
@@ -36,12 +37,12 @@ _BY_SUFFIX: Final[dict[str, FileForm]] = {
     ".tsv": "csv",
     ".parquet": "parquet",
 }
-_PEEK: Final = 64 * 1024
+_PARQUET: Final = b"PAR1"
 _WITHOUT_DIGEST: Final = frozenset({"parquet", "entities"})
 """Forms whose records have ids, or are taken by columns."""
 
 
-def pieces_of(
+def pieces_of(  # noqa: PLR0913 - one keyword for each choice
     sources: Iterable[str],
     form: FileForm | None,
     separator: str | None,
@@ -49,6 +50,7 @@ def pieces_of(
     told: ProgressListener | None = None,
     *,
     digests: bool = False,
+    encoding: str = "",
 ) -> list[Piece]:
     """The pieces of files, and of all files in folders. 1 LIST for a folder, 1 HEAD for each file that is named.
 
@@ -58,7 +60,11 @@ def pieces_of(
     takes, and large CSV is read once by `runner` to find out where rows begin; without one no text is cut. Raises
     InvalidRequestError for what cannot be read, NotFoundError for a file that is not there.
     """
-    found = [(folder, part) for source in sources for folder, part in _whole(source, form, separator, digests)]
+    found = [
+        (folder, replace(part, source=_digest(folder, info) if digests and part.form not in _WITHOUT_DIGEST else None))
+        for source in sources
+        for folder, info, part in _whole(source, form, separator, encoding)
+    ]
     if not found:
         raise InvalidRequestError("import", reason="there are no files", fix="name files, or a folder with some")
     return list(_gathered(_cut(found, runner, told)))
@@ -72,14 +78,15 @@ def size_of(sources: Iterable[str]) -> int:
 # --- finding ---
 
 
-def _whole(source: str, form: FileForm | None, separator: str | None, digests: bool) -> Iterator[tuple[str, FilePart]]:
+def _whole(
+    source: str, form: FileForm | None, separator: str | None, encoding: str
+) -> Iterator[tuple[str, ObjectInfo, FilePart]]:
     named = "" if "://" in source or Path(source).is_dir() else source
     for folder, info in _files(source):
         suffix = Path(info.key.removesuffix(".gz")).suffix.lower()
-        chosen = form or _BY_SUFFIX.get(suffix) or _looked(folder, info.key)
-        between = separator or ("\t" if suffix == ".tsv" else ",")
-        digest = _digest(folder, info) if digests and chosen not in _WITHOUT_DIGEST else None
-        yield folder, FilePart(info.key, chosen, between, 0, info.size, info.size, source=digest, name=named)
+        chosen = form or _BY_SUFFIX.get(suffix) or _looked(folder, info.key, encoding)
+        between = separator or ("\t" if suffix == ".tsv" else "")
+        yield folder, info, FilePart(info.key, chosen, between, 0, info.size, info.size, name=named, encoding=encoding)
 
 
 def _files(source: str) -> Iterator[tuple[str, ObjectInfo]]:
@@ -119,12 +126,14 @@ def _split(source: str) -> tuple[str, str]:
 
 
 def _begin(folder: str, key: str) -> bytes:
-    return store_at(folder).get_range(key, ByteRange(0, _PEEK))
+    return store_at(folder).get_range(key, ByteRange(0, PEEK_BYTES))
 
 
-def _looked(folder: str, key: str) -> FileForm:
+def _looked(folder: str, key: str, encoding: str) -> FileForm:
     begin = _begin(folder, key)
-    return "ndjson" if begin.startswith(GZIP) else form_of(begin)
+    if begin.startswith(_PARQUET):
+        return "parquet"
+    return "ndjson" if begin.startswith(GZIP) else form_of(utf8_begin(begin, encoding))
 
 
 # --- cutting ---
@@ -134,16 +143,13 @@ def _cut(
     found: Sequence[tuple[str, FilePart]], runner: Runner | None, told: ProgressListener | None
 ) -> Iterator[tuple[str, FilePart]]:
     """The parts of files, in order."""
-    tables = [
-        place
-        for place, (folder, part) in enumerate(found)
-        if part.form == "csv" and runner is not None and _is_large(folder, part)
-    ]
+    large = {} if runner is None else _find_large(found)
+    tables = [place for place, part in large.items() if part.form == "csv"]
     chunks: dict[int, list[Chunk]] = {place: [] for place in tables}
     if runner is not None and tables:
         items, owners = [], []
         for place in tables:
-            folder, part = found[place]
+            folder, part = found[place][0], large[place]
             for start in range(0, part.size, PIECE_BYTES):
                 asked = Survey(folder, part.key, part.separator, start, min(start + PIECE_BYTES, part.size), part.size)
                 items.append(Item(f"{folder}/{part.key} from byte {start:,}", asked.encode(), PIECE_BYTES))
@@ -152,10 +158,10 @@ def _cut(
             chunks[place].append(Chunk.decode(body))
     for place, (folder, part) in enumerate(found):
         if place in chunks:
-            yield from ((folder, each) for each in parts_between(folder, part, chunks[place]))
+            yield from ((folder, each) for each in parts_between(folder, large[place], chunks[place]))
         elif part.form == "parquet" and part.size > PIECE_BYTES:
             yield from ((folder, each) for each in parts_of_groups(folder, part, PIECE_BYTES))
-        elif part.form == "ndjson" and runner is not None and _is_large(folder, part):
+        elif place in large:
             for start in range(0, part.size, PIECE_BYTES):
                 stop = min(start + PIECE_BYTES, part.size)
                 yield folder, replace(part, start=start, stop=stop)
@@ -163,9 +169,24 @@ def _cut(
             yield folder, part
 
 
-def _is_large(folder: str, part: FilePart) -> bool:
-    """Whether a file of text is cut: what is packed is not."""
-    return part.size > PIECE_BYTES and not _begin(folder, part.key).startswith(GZIP)
+def _find_large(found: Sequence[tuple[str, FilePart]]) -> dict[int, FilePart]:
+    """The files of text that are cut, by their places. 1 GET for each."""
+    looked = ((place, _as_large(folder, part)) for place, (folder, part) in enumerate(found))
+    return {place: part for place, part in looked if part is not None}
+
+
+def _as_large(folder: str, part: FilePart) -> FilePart | None:
+    """A file of text that is cut, with its separator; None for a small one, one that is packed, or is not UTF-8.
+
+    Raises InvalidRequestError if it is not text.
+    """
+    if part.form not in ("csv", "ndjson") or part.size <= PIECE_BYTES or part.encoding:
+        return None
+    begin = _begin(folder, part.key)
+    if begin.startswith(GZIP) or wide_encoding(begin):
+        return None
+    check_text(begin, f"{folder.partition('?')[0].rstrip('/')}/{part.key}")
+    return replace(part, separator=part.separator or find_separator(begin))
 
 
 def _gathered(parts: Iterator[tuple[str, FilePart]]) -> Iterator[Piece]:

@@ -15,6 +15,7 @@ PUBLIC = {
     "model": "the definitions of a schema, as values",
     "path": "the path language",
     "problems": "every mistake in one report, and the nearest known name",
+    "proposal": "paths that fit files which others wrote",
     "rules": "what depends on several places of a schema",
     "sieve": "many documents that can be stored as they are",
     "validate": "documents against their model",

@@ -6,10 +6,12 @@
 (label:type)            dynamic: the document's id when it is last, <encoded value>/
                         otherwise an outer value given at model(…)
 [name].ext              the required file, always last              profile.json
+(label:type).ext        the id as the name of the file: flat        ada.json
 ======================  ==========================================  ====================
 
 The id stands right behind a collection: `#org/(tenant:slug)/@users/(id:uuid)/[user].json`. A path
-whose last folder is fixed is a singleton: one document for each set of outer values. Signs vanish in
+whose last folder is fixed is a singleton: one document for each set of outer values. In a flat path,
+`@users/(id:string).json`, the id is not a folder but the name of the file. Signs vanish in
 the key; values are encoded by `wormdb.format.segment`, so `parse_key` is the inverse of `entity_key`.
 """
 
@@ -19,7 +21,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wormdb.errors import InvalidRequestError, Problem, SchemaError
+from wormdb.errors import InvalidRequestError, LimitExceededError, Problem, SchemaError
 from wormdb.format.segment import decode_segment, encode_segment
 from wormdb.schema.problems import did_you_mean
 from wormdb.settings import SEGMENT_BYTES_MAX
@@ -27,10 +29,13 @@ from wormdb.settings import SEGMENT_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["FILE_DEFAULT", "SINGLETON_ID", "PathTemplate", "Segment", "Symbols", "parse_template"]
+__all__ = ["FILE_DEFAULT", "FLAT", "SINGLETON_ID", "PathTemplate", "Segment", "Symbols", "flat_name", "parse_template"]
 
 FILE_DEFAULT: Final = "data.json"
 """File of a document whose path names none."""
+
+FLAT: Final = "*"
+"""In the file of a flat path, `*.json`, where the id stands; no other name of a file has it."""
 
 SINGLETON_ID: Final = "singleton"
 """The id of the one document of a singleton; it never occurs in a key."""
@@ -62,14 +67,16 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PathTemplate:
-    """A parsed path. `file` is None where the path names none."""
+    """A parsed path. `file` is None where the path names none, and begins with `FLAT` where the id is its name."""
 
     segments: tuple[Segment, ...]
     file: str | None = None
 
     def __str__(self) -> str:
         parts = [_written(segment) for segment in self.segments]
-        if self.file is not None:
+        if self.is_flat:
+            parts[-1] += self.extension
+        elif self.file is not None:
             stem, _, extension = self.file.partition(".")
             parts.append(f"[{stem}].{extension}")
         return "/".join(parts)
@@ -80,6 +87,16 @@ class PathTemplate:
         return self.segments[-1] if self.segments[-1].kind == "dynamic" else None
 
     @property
+    def is_flat(self) -> bool:
+        """Whether the id is the name of the file, and not that of a folder."""
+        return self.file is not None and self.file.startswith(FLAT)
+
+    @property
+    def extension(self) -> str:
+        """What follows the id in the name of a file, `.json`; empty if the path is not flat."""
+        return self.file.removeprefix(FLAT) if self.file is not None and self.is_flat else ""
+
+    @property
     def outer(self) -> tuple[Segment, ...]:
         """The dynamic segments that are given at model(…)."""
         folders = self.segments if self.id is None else self.segments[:-1]
@@ -87,7 +104,7 @@ class PathTemplate:
 
     @property
     def file_name(self) -> str:
-        """The name of a document's file."""
+        """The name of a document's file; `*.json` in a flat path."""
         return FILE_DEFAULT if self.file is None else self.file
 
     @property
@@ -110,7 +127,10 @@ class PathTemplate:
         return len(names) <= len(folders) and all(part.kind == "dynamic" or part.name == name for part, name in pairs)
 
     def entity_prefix(self, entity_id: Any = SINGLETON_ID, outer: Mapping[str, Any] | None = None) -> str:
-        """The folder of one document, ending with /; a singleton's is its collection's."""
+        """The folder of one document, ending with /; a singleton's is its collection's.
+
+        In a flat path its file is not in there, but what inline layouts add is.
+        """
         prefix = self.collection_prefix(outer)
         return prefix if self.id is None else f"{prefix}{encode_segment(entity_id)}/"
 
@@ -119,12 +139,18 @@ class PathTemplate:
 
         Raises InvalidRequestError for an id that no key can hold and for missing or unknown `outer`.
         """
+        if self.is_flat:
+            return self.collection_prefix(outer) + flat_name(encode_segment(entity_id), self.file_name)
         return self.entity_prefix(entity_id, outer) + self.file_name
 
     def parse_key(self, key: str) -> tuple[dict[str, Any], Any] | None:
         """The outer values and the id of a document's key; None for any other key."""
         folders, _, file = key.rpartition("/")
-        values = None if file != self.file_name else _values(self.segments, folders.split("/"))
+        if self.is_flat:
+            names = [*folders.split("/"), file.removesuffix(self.extension)]
+            values = _values(self.segments, names) if file.endswith(self.extension) and names[-1] else None
+        else:
+            values = None if file != self.file_name else _values(self.segments, folders.split("/"))
         if values is None:
             return None
         identity = SINGLETON_ID if self.id is None else values.pop(self.id.name)
@@ -149,6 +175,18 @@ class PathTemplate:
                 f"the path {self} has no outer segment {unknown[0]!r}", fix=did_you_mean(unknown[0], labels)
             )
         return {label: encode_segment(outer[label]) for label in labels}
+
+
+def flat_name(segment: str, file_name: str) -> str:
+    """The name of the file of an id in a flat path, as it is encoded. Raises LimitExceededError. No requests."""
+    name = segment + file_name.removeprefix(FLAT)
+    if len(name) > SEGMENT_BYTES_MAX:
+        raise LimitExceededError(
+            f"a file name of {len(name)} bytes",
+            reason=f"SEGMENT_BYTES_MAX is {SEGMENT_BYTES_MAX}",
+            fix="use a shorter id, or a path with a folder for each document",
+        )
+    return name
 
 
 def _values(segments: Sequence[Segment], parts: Sequence[str]) -> dict[str, Any] | None:
@@ -225,7 +263,7 @@ class _TemplateParser:
         elif piece[0] == symbols.collection:
             self._literal(column, piece, "collection")
         elif piece[0] == symbols.dynamic[0]:
-            self._dynamic(column, piece)
+            self._dynamic(column, self._unsuffixed(column, piece, is_last=is_last))
         elif piece[0] == symbols.required_file[0]:
             self._required_file(column, piece, is_last=is_last)
         else:
@@ -252,6 +290,17 @@ class _TemplateParser:
         else:
             return True
         return False
+
+    def _unsuffixed(self, column: int, piece: str, *, is_last: bool) -> str:
+        """The dynamic segment of a piece; what follows it is the extension of a flat path's file."""
+        closing = self._symbols.dynamic[1]
+        segment, closed, extension = piece.partition(closing)
+        if not closed or not extension or not _EXTENSION.fullmatch(extension):
+            return piece
+        if not is_last:
+            self._refuse(column, f"{piece!r} is a file, and not the last segment", "move it to the end")
+        self._file = FLAT + extension
+        return segment + closed
 
     def _dynamic(self, column: int, piece: str) -> None:
         opening, closing = tuple(self._symbols.dynamic)

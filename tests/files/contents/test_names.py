@@ -29,9 +29,10 @@ from wormdb.schema.model import StorageDefinition
 from wormdb.testing.strategies import ids
 
 if TYPE_CHECKING:
-    from wormdb.schema.model import Layout
+    from wormdb.schema.model import Layout, Model
 
 MODEL = model_of(CUSTOMER)
+FLAT = model_of(CUSTOMER, path="#org/@customers/(id:any).json")
 FOLDER = "org/customers/"
 NOON = datetime(2026, 2, 24, 12, tzinfo=UTC)
 placements = st.sampled_from(layouts())
@@ -143,11 +144,11 @@ def test_what_is_the_text_of_no_id(text: str) -> None:
 # --- parse ---
 
 
-@given(short_ids, placements, st.integers(1, 10**6), moments)
+@given(short_ids, placements, st.integers(1, 10**6), moments, st.sampled_from([MODEL, FLAT]))
 def test_parse_is_the_inverse_of_every_name_of_a_document(
-    identity: Any, placement: Placement, seq: int, ts: datetime
+    identity: Any, placement: Placement, seq: int, ts: datetime, model: Model
 ) -> None:
-    names = names_of(MODEL, placement)
+    names = names_of(model, placement)
     known = id_of(id_text(identity))
     keys = {
         names.entity(identity): FileKey("entity", known),

@@ -20,12 +20,18 @@ if TYPE_CHECKING:
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
+    from wormdb.schema.model import Schema
 
 SCHEMA = schema_of(
     snapshots={"enabled": True, "every": 2, "maxCount": 1},
     manifest={"enabled": True, "fields": ["name"], "partitionThreshold": 3, "maxPartitions": 2},
     indexes={"byName": {"field": "name"}},
 )
+FLAT_SCHEMA = schema_of(
+    path="#org/@customers/(id:any).json",
+    manifest={"enabled": True, "fields": ["name"], "partitionThreshold": 3, "maxPartitions": 2},
+)
+"""Files that are called as their documents."""
 STRIDE = int(os.environ.get("WORMDB_STRIDE", "13"))
 """Of so many requests one is tried; all of them with 1."""
 WRITES = {"put", "delete", "delete_many"}
@@ -55,30 +61,35 @@ by_change = pytest.mark.parametrize("change", CHANGES)
 def prepared(change: str) -> World:
     """A bucket whose last changes have no files yet."""
     world = World()
-    process = Process.on(world, SCHEMA, seed=5)
+    process = Process.on(world, schema_in(change), seed=5)
     process.customers.insert_many([{"id": name, "name": "first"} for name in "abc"])
     process.customers.delete("c")
-    for act in CHANGES[change]:
+    for act in CHANGES.get(change, (grow,)):
         process.publish()
         act(process.customers)
     process.bring()
     return world
 
 
-def finish(world: World, label: str) -> None:
-    process = Process.on(world, SCHEMA, seed=9)
+def schema_in(change: str) -> Schema:
+    return FLAT_SCHEMA if change == "flat" else SCHEMA
+
+
+def finish(world: World, label: str, schema: Schema = SCHEMA) -> None:
+    process = Process.on(world, schema, seed=9)
     process.publish()
-    check_files(world, SCHEMA, label=label)
+    check_files(world, schema, label=label)
 
 
 def digest_of(world: World) -> bytes:
     return sha256(repr([(key, world.get(key).body) for key in world._shelf.keys]).encode()).digest()
 
 
-@by_change
+@pytest.mark.parametrize("change", [*CHANGES, "flat"])
 def test_every_fault_at_every_request(change: str) -> None:
+    schema = schema_in(change)
     clean = FaultStore(prepared(change).copy())
-    Process.on(clean, SCHEMA).publish()
+    Process.on(clean, schema).publish()
     verbs = [trace.verb for trace in clean.trace]
     assert len(WRITES.intersection(verbs)) > 1
     seen = set()
@@ -93,14 +104,14 @@ def test_every_fault_at_every_request(change: str) -> None:
             store = FaultStore(world, {number: fault})
             label = f"{fault} at {verb} {number}"
             with suppress(WormError, SimulatedCrash):
-                Process.on(store, SCHEMA).publish()
+                Process.on(store, schema).publish()
             late = world.copy()
             if (digest := digest_of(world)) not in seen:
                 seen.add(digest)
-                finish(late, label)
+                finish(late, label, schema)
             if store.land() and (digest := digest_of(world)) not in seen:
                 seen.add(digest)
-                finish(world, f"{label}, landed before the next run")
+                finish(world, f"{label}, landed before the next run", schema)
     assert len(seen) > 5
 
 

@@ -12,6 +12,7 @@ import msgspec
 from wormdb.api.database import Database, connect
 from wormdb.api.imports.intake import RejectedRecord, Rejection
 from wormdb.api.imports.records import CONFLICT_RULES, ImportResult
+from wormdb.api.texts import check_encoding
 from wormdb.cli.input.document import ACTOR
 from wormdb.cli.input.engine import pipeline_at, with_engine
 from wormdb.cli.input.place import AS_JSON, NEW_URL, complete_models, find_collection
@@ -75,7 +76,10 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
     type=click.Choice(FORMS),
     help="How files are written; entities have one document each.  [default: as they look]",
 )
-@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: a comma; a tab in .tsv]")
+@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: as its first line tells]")
+@click.option(
+    "--encoding", metavar="NAME", default="utf-8", help="Of text: latin-1, utf-16 and others.  [default: UTF-8]"
+)
 @click.option("--csv-safe", is_flag=True, help="CSV was exported with --csv-safe: take that back.")
 @click.option("--from-line", type=click.IntRange(min=1), metavar="N", help="Begin with the record on line N.")
 @click.option(
@@ -104,6 +108,7 @@ def command(files: tuple[str, ...], model: str, url: str, **options: Any) -> int
     are refused there.
     """
     _check(files, options)
+    options["encoding"] = check_encoding(options["encoding"])
     rejects = Rejects(options["rejects"], files, f"{model.strip('/').replace('/', '-')}.rejects.ndjson")
     rejects.check()
     try:
@@ -141,7 +146,7 @@ def _imported(files: tuple[str, ...], model: str, url: str, options: dict[str, A
         return _from_table(model, url, options, rejects)
     records = FileRecords(
         tuple(name for name in files if not is_stream(name)),
-        **{name: options[name] for name in ("form", "separator", "actor", "forwards")},
+        **{name: options[name] for name in ("form", "separator", "actor", "forwards", "encoding")},
         **_rules(options),
         reading=RecordRules(options["csv_safe"], options["from_rejects"], options["from_line"] or 0),
         needs_ids=options["on_conflict"] == "ignore" and not options["job"],
@@ -168,7 +173,9 @@ def _load(
     with ExitStack() as stack:
         streams = []
         for name in filter(is_stream, files):
-            source = stack.enter_context(open_source(name, _text_form(options["form"]), options["separator"]))
+            source = stack.enter_context(
+                open_source(name, _text_form(options["form"]), options["separator"], records.encoding)
+            )
             kept = Replay(source.records(), RowSpool(pack_record, unpack_record))
             stack.callback(kept.close)
             streams.append((name, kept))

@@ -13,6 +13,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from wormdb.api.records import Form, Record, form_of, read_records
+from wormdb.api.texts import PEEK_BYTES, find_separator, open_text
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["STDIN", "Source", "is_stream", "open_source"]
 
 STDIN: Final = "-"
-_PEEK: Final = 64 * 1024
 _GZIP: Final = b"\x1f\x8b"
 _FORMS: Final[dict[str, Form]] = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".tsv": "csv"}
 
@@ -61,35 +61,38 @@ class Source:
 
 
 @contextmanager
-def open_source(name: str, form: Form | None = None, separator: str | None = None) -> Iterator[Source]:
+def open_source(
+    name: str, form: Form | None = None, separator: str | None = None, encoding: str = ""
+) -> Iterator[Source]:
     """Open a file, `-` for standard input; the form is told by its name or else by how it begins.
 
     Raises InvalidRequestError if it cannot be read.
     """
     if name == STDIN:
-        yield _source(name, cast("io.BufferedReader[Any]", sys.stdin.buffer), form, separator)
+        yield _source(name, cast("io.BufferedReader[Any]", sys.stdin.buffer), form, separator, encoding)
         return
     try:
         file = io.FileIO(name)
     except OSError as error:
         raise _unreadable(name, error) from error
-    with io.BufferedReader(file, _PEEK) as raw:
-        yield _source(name, raw, form, separator)
+    with io.BufferedReader(file, PEEK_BYTES) as raw:
+        yield _source(name, raw, form, separator, encoding)
 
 
-def _source(name: str, raw: io.BufferedReader[Any], form: Form | None, separator: str | None) -> Source:
+def _source(name: str, raw: io.BufferedReader[Any], form: Form | None, separator: str | None, encoding: str) -> Source:
     try:
         stream: io.BufferedReader[Any] = raw
         if raw.peek(2)[:2] == _GZIP:
-            stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), _PEEK)
-        begin = stream.peek(_PEEK)
+            stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), PEEK_BYTES)
+        stream = open_text(stream, "standard input" if name == STDIN else name, encoding)
+        begin = stream.peek(PEEK_BYTES)
         status = None if name == STDIN else Path(name).stat()
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(name, error) from error
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     size = status.st_size if status is not None and S_ISREG(status.st_mode) else None
-    tab = "\t" if suffix == ".tsv" else ","
-    return Source(name, form or _FORMS.get(suffix) or form_of(begin), separator or tab, stream, raw, size)
+    between = separator or ("\t" if suffix == ".tsv" else find_separator(begin))
+    return Source(name, form or _FORMS.get(suffix) or form_of(begin), between, stream, raw, size)
 
 
 def _unreadable(name: str, error: Exception) -> InvalidRequestError:

@@ -124,7 +124,7 @@ class Coordinator:
         if len(ordered) == 1:
             return self._commit_alone(ordered[0], seconds)
         times = [time for each in ordered if (time := each.ledger.time) is not None]
-        transaction = new_transaction_id(min(times, default=self.clock.now_ms()), self.chance)
+        transaction = new_transaction_id(max(times, default=self.clock.now_ms()), self.chance)
         prepare = Prepare(transaction, tuple(each.ledger.collection for each in ordered))
         self.decisions.unsent.add(transaction)
         self.decisions.own.add(transaction)
@@ -156,7 +156,7 @@ class Coordinator:
             if errors:
                 is_prepared = results or any(isinstance(each, OutcomeUnknownError) for each in errors)
                 self._give_up(prepare, errors, is_prepared=bool(is_prepared))
-            if not all(is_timely(prepare.tx, each.time) for each in results):
+            if not all(self._is_timely(participants, prepare, each) for each in results):
                 late = UnavailableError(f"transaction {prepare.tx}", reason="its collections answered too late")
                 self._give_up(prepare, [late], is_prepared=True)
             until = self.clock.monotonic() + deadline.left
@@ -164,6 +164,17 @@ class Coordinator:
             committed = self.records.decide(prepare.tx, prepare.participants, committed=True, deadline=until)
         self.decisions.learn(prepare.tx, committed=committed)
         return results, committed
+
+    def _is_timely(self, participants: Sequence[Participant], prepare: Prepare, result: CommitResult) -> bool:
+        """Whether a participant answered so soon that the transaction may commit. 1 GET if its answer has no time.
+
+        Just a late answer has none in a folder. Without one the store is asked once more, and if it shows none again,
+        the answer counts as late where times are known, and as any other where the store never shows them.
+        """
+        time = result.time if result.time is not None else self.records.read(prepare.tx).time
+        if time is None and any(each.ledger.time is not None for each in participants):
+            return False
+        return is_timely(prepare.tx, time)
 
     def _commit_alone(self, one: Participant, seconds: float) -> TransactionResult:
         """One collection needs no record: a batch is all or nothing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b, sha256
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wormdb.engine.blocks.shelf import Shelf
@@ -32,6 +33,7 @@ from wormdb.files.adopt.survey import AdoptionChoices, AdoptionCounts, AdoptionS
 from wormdb.format.adopt_record import AdoptRecord
 from wormdb.format.event import Event, JobAttached, JobOpened
 from wormdb.format.sample import encode_sample
+from wormdb.schema.proposal import propose_paths, show_keys
 from wormdb.system.types import LogNumber, Misc, WriteId
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.errors import Problem
     from wormdb.files.contents.names import FileNames
+    from wormdb.storage.store import Store
 
 __all__ = ["Adopter", "Adoption", "job_id"]
 
@@ -141,6 +144,22 @@ def check_unmanaged(view: View, collection: str) -> None:
         )
 
 
+def _nothing(store: Store, names: FileNames) -> NotFoundError:
+    """Why there is nothing to adopt: some keys that are there, and the path that would fit. 1 or 2 LISTs."""
+    keys: list[str] = []
+    for prefix in dict.fromkeys((names.collection, "")):
+        listed = [info.key for page in islice(store.list(prefix), 1) for info in page.objects]
+        keys = keys or [key for key in listed if not any(part.startswith(".") for part in key.split("/"))]
+    fitting = propose_paths(keys)
+    there = f"; there are {show_keys(keys)}" if keys else "; there are no files at all"
+    fix = "check the path of the model, and the layout in `storage` of the schema"
+    return NotFoundError(
+        f"nothing to adopt at {names.collection}",
+        reason=f"no file there is a {names.model.name} by its path {names.model.path}{there}",
+        fix=f"give the model the path {fitting[0].path}" if fitting else fix,
+    )
+
+
 class _AdoptionRun:
     """One run of one job."""
 
@@ -163,11 +182,7 @@ class _AdoptionRun:
         store = adopter.runtime.store
         inventory = take_inventory(store, adopter.names, lambda done: adopter.told("listing", done, 0))
         if not inventory.documents:
-            raise NotFoundError(
-                f"nothing to adopt at {adopter.collection}",
-                reason=f"no file there is a {adopter.names.model.name} by its path {adopter.names.model.path}",
-                fix="check the path of the model, and the layout in `storage` of the schema",
-            )
+            raise _nothing(store, adopter.names)
         plan = self._plan(inventory)
         left = self._keeper.record
         record = left if left is not None and (left.job, left.plan) == (self._job, plan) else None

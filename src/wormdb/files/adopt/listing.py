@@ -141,6 +141,8 @@ def _objects(store: Store, names: FileNames) -> Iterator[ObjectInfo]:
 def _is_unnamed(key: str, names: FileNames) -> bool:
     """Whether a key without a meaning is that of a document, except for its folder."""
     rest = key.removeprefix(names.collection)
+    if names.model.path.is_flat:
+        return "/" not in rest and rest.endswith(names.model.path.extension) and not rest.startswith(".")
     return rest.count("/") == 1 and rest.endswith("/" + names.model.path.file_name) and not rest.startswith(".")
 
 
@@ -153,7 +155,8 @@ def _stray(key: str, names: FileNames) -> Problem | None:
             "give the bucket's layout as `storage` in the schema, or move the file away",
         )
     if _is_unnamed(key, names):
-        return Problem(key, "its folder is not an id as wormdb writes it", "rename the folder, or move it away")
+        what = "file" if names.model.path.is_flat else "folder"
+        return Problem(key, f"its {what} is not an id as wormdb writes it", f"rename the {what}, or move it away")
     return None
 
 

@@ -15,7 +15,7 @@ from wormdb.engine.log.paths import INDEX_FILES, MANIFEST_FILES
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.contents.values import normalize_number
 from wormdb.format.segment import decode_segment, encode_segment
-from wormdb.schema.path import SINGLETON_ID
+from wormdb.schema.path import FLAT, SINGLETON_ID, flat_name
 from wormdb.settings import SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -223,6 +223,8 @@ class FileNames:
 
     def entity(self, identity: Any) -> str:
         """The file of a document. Raises as `id_text`."""
+        if self.file_name.startswith(FLAT) and not self.model.is_singleton:
+            return self.collection + self._file_of(identity)
         return self._folder(identity) + self.file_name
 
     def oplog_folder(self, identity: Any) -> str:
@@ -248,7 +250,7 @@ class FileNames:
 
     def trashed(self, identity: Any) -> str:
         """The file of a deleted document. Raises as `id_text`."""
-        return self.trash_folder(identity) + self.file_name
+        return self.trash_folder(identity) + self._file_of(identity)
 
     def tombstone(self, identity: Any) -> str:
         """The file that says when and by whom a document was deleted. Raises as `id_text`."""
@@ -319,8 +321,15 @@ class FileNames:
                 return self._by_entity(kind, below)
         if self.model.is_singleton:
             return self._in_entity(SINGLETON_ID, rest)
+        if self.file_name.startswith(FLAT) and "/" not in rest:
+            return self._flat_entity(rest)
         identity, below = _split_id(rest)
         return None if identity is None else self._in_entity(identity, below)
+
+    def _flat_entity(self, name: str) -> FileKey | None:
+        extension = self.file_name.removeprefix(FLAT)
+        identity, _ = _split_id(f"{name.removesuffix(extension)}/") if name.endswith(extension) else (None, "")
+        return None if identity is None else FileKey("entity", identity)
 
     def _in_entity(self, identity: Any, rest: str) -> FileKey | None:
         if rest == self.file_name:
@@ -348,13 +357,19 @@ class FileNames:
             case "trash":
                 if name == _TOMBSTONE:
                     return FileKey("tombstone", identity)
-                return FileKey("trashed", identity) if name == self.file_name else None
+                return FileKey("trashed", identity) if name == self._file_of(identity) else None
 
     # --- folders ---
 
     def _layout(self, kind: _System) -> Layout:
         layout: Layout = getattr(self.placement, kind)
         return layout
+
+    def _file_of(self, identity: Any) -> str:
+        """The name of a document's file; in a flat path its id is in it. Raises LimitExceededError."""
+        if not self.file_name.startswith(FLAT):
+            return self.file_name
+        return flat_name(id_text(identity), self.file_name)
 
     def _folder(self, identity: Any) -> str:
         return self.collection if self.model.is_singleton else f"{self.collection}{id_text(identity)}/"

@@ -54,6 +54,10 @@ class FileFolder:
         rest = key[len(self.collection) :]
         if self.model.is_singleton:
             return SINGLETON_ID if rest == self.model.path.file_name else None
+        if self.model.path.is_flat:
+            name = rest.removesuffix(self.model.path.extension)
+            is_one = rest != name != "" and "/" not in rest and not rest.startswith(".")
+            return read_id_text(name) if is_one else None
         folder, slash, name = rest.partition("/")
         if not slash or name != self.model.path.file_name or folder.startswith("."):
             return None
@@ -67,7 +71,8 @@ class FileFolder:
         found: list[str] = []
         with suppress(LimitExceededError):  # longer than we would write it, which need not bother others
             found.append(self.names.entity(identity))
-        plain = f"{self.collection}{identity}/{name}"
+        path = self.model.path
+        plain = f"{self.collection}{identity}{path.extension if path.is_flat else f'/{name}'}"
         if plain not in found and _is_key(plain) and self.identity_of(plain) == identity:
             found.append(plain)
         return found

@@ -1,11 +1,13 @@
-"""A small HTTP server on loopback: /health and /metrics of a process, only for this machine."""
+"""A small HTTP server: /health and /metrics of a process, for this machine unless another address is told."""
 
 from __future__ import annotations
 
+import socket
 import threading
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
@@ -20,7 +22,16 @@ if TYPE_CHECKING:
 
     from wormdb.jobs.node.node import Node
 
-__all__ = ["Endpoint", "MetricFamily", "Monitored", "NodeMonitor", "health_of", "metrics_of", "write_metrics"]
+__all__ = [
+    "Endpoint",
+    "MetricFamily",
+    "Monitored",
+    "NodeMonitor",
+    "health_of",
+    "is_loopback",
+    "metrics_of",
+    "write_metrics",
+]
 
 
 # --- What a node tells monitoring systems: its health, and figures in the text format of Prometheus. No requests.
@@ -135,22 +146,33 @@ _SECONDS = 10.0
 class Endpoint:
     """Serves health and metrics while a `with` statement lasts. A node that is monitored was started."""
 
-    def __init__(self, monitored: Monitored, port: int = 0) -> None:
-        """Port 0 is any that is free. Raises InvalidRequestError if it is taken or not allowed."""
+    def __init__(self, monitored: Monitored, port: int = 0, host: str | None = None) -> None:
+        """Port 0 is any that is free, and without a host it is loopback alone.
+
+        Raises InvalidRequestError if the port is taken or not allowed, or the host is not an address of this machine.
+        """
 
         class Handler(_Handler):
             served = monitored
 
+        self.host = _LOOPBACK if host is None else host
         try:
-            self._server = ThreadingHTTPServer((_LOOPBACK, port), Handler)
+            server = _ServerOfSix if ":" in self.host else ThreadingHTTPServer
+            self._server = server((self.host, port), Handler)
         except (OSError, OverflowError) as error:
-            raise InvalidRequestError(f"port {port}", reason=str(error), fix="choose another, or 0 for any") from error
+            what = f"port {port}" if host is None else f"port {port} of {host}"
+            raise InvalidRequestError(what, reason=str(error), fix="choose another, or 0 for any") from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="wormdb-health", daemon=True)
 
     @property
     def port(self) -> int:
         """Where it listens."""
         return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """Where it can be asked."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -162,6 +184,20 @@ class Endpoint:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address. No requests."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _ServerOfSix(ThreadingHTTPServer):
+    """For addresses of IPv6."""
+
+    address_family = socket.AF_INET6
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -8,12 +8,13 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from wormdb.api.database import connect
 from wormdb.cli.input.place import NEW_URL
+from wormdb.cli.show.logs import LOG_FORMATS, log_to_stderr
 from wormdb.cli.show.text import camel, counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+log = logging.getLogger(__name__)
+
 EXAMPLES = (
     "worm node run --url s3://bucket/prefix",
     "worm node run --id 3 --port 9464",
+    "worm node run --port 9464 --host 0.0.0.0 --log-format json",
     "worm node run --once --json",
 )
 
@@ -38,7 +42,19 @@ EXAMPLES = (
 @click.command("run", cls=Verb, examples=EXAMPLES)
 @click.option("--id", "node", type=int, metavar="N", help="The node's id, 0 to 255. [default: the lowest free one]")
 @click.option("--once", is_flag=True, help="Do one round for every collection and exit, for cron.")
-@click.option("--port", type=int, help="Serve /health and /metrics on loopback; 0 takes a free port and prints it.")
+@click.option("--port", type=int, help="Serve /health and /metrics; 0 takes a free port and prints it.")
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    help="Where --port listens: 0.0.0.0 or :: for all networks, without a password.  [default: loopback]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    default="text",
+    show_default=True,
+    help="What standard error has: lines for people, or an object of JSON in each.",
+)
 @click.option(
     "--interval",
     type=int,
@@ -49,16 +65,19 @@ EXAMPLES = (
 )
 @click.option("--json", "as_json", is_flag=True, help="With --once, print one JSON document.")
 @NEW_URL
-def command(url: str, node: int | None, interval: int, port: int | None, *, once: bool, as_json: bool) -> int:
+def command(url: str, node: int | None, interval: int, *, once: bool, as_json: bool, **options: Any) -> int:
     """Look after a database until stopped, or for one round.
 
     The id is held by a heartbeat in the bucket: a second process with it is refused. SIGTERM and SIGINT end the node
     after the step that it is in. Killing it at any moment loses nothing: another node, or a writer, goes on.
     Errors of a collection are logged on standard error, shown by worm node list, and tried again later.
     """
+    port, host = options["port"], options["host"]
     if once and port is not None:
         raise InvalidRequestError("--once with --port", reason="one round is over before anybody asks")
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    if host is not None and port is None:
+        raise InvalidRequestError(f"--host {host}", reason="nothing is served without a port", fix="add --port 9464")
+    log_to_stderr(options["log_format"])
     with _Watchdog() as watchdog, connect(url, settings=Settings(forward="manual")) as database:
         service = Node(database, node=node, pace=Pace(interval_ms=interval))
         if once:
@@ -75,14 +94,25 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
         with ExitStack() as stack:
             click.echo(f"node {service.id} looks after {database.url}")
             if port is not None:
-                from wormdb.jobs.node.endpoint import Endpoint, NodeMonitor
-
-                listening = stack.enter_context(Endpoint(NodeMonitor(service), port)).port
-                click.echo(f"health and metrics: http://127.0.0.1:{listening}")
+                _serve(stack, service, host, port)
             sys.stdout.flush()
             service.run()
         click.echo(f"node {service.id} has stopped")
     return 0
+
+
+def _serve(stack: ExitStack, service: Node, host: str | None, port: int) -> None:
+    """Serve health and metrics until the stack is left."""
+    from wormdb.jobs.node.endpoint import Endpoint, NodeMonitor, is_loopback
+
+    endpoint = stack.enter_context(Endpoint(NodeMonitor(service), port, host))
+    if not is_loopback(endpoint.host):
+        log.warning(
+            "health and metrics are served on %s to any machine that reaches it, without a password: collections and"
+            " errors are named there",
+            endpoint.host,
+        )
+    click.echo(f"health and metrics: {endpoint.url}")
 
 
 class _Watchdog:

@@ -9,6 +9,7 @@ import click
 
 from wormdb.api.database import connect
 from wormdb.api.records import FORMS
+from wormdb.api.texts import check_encoding
 from wormdb.cli.input.place import find_collection
 from wormdb.cli.input.schema import folder_of, model_name, path_to
 from wormdb.cli.input.sources import STDIN, open_source
@@ -18,9 +19,12 @@ from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.infer import Inference
 from wormdb.schema.load import load_schema
+from wormdb.schema.path import parse_template
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from wormdb.jobs.infer import InferredModel
 
 __all__ = ["command"]
 
@@ -32,6 +36,7 @@ __all__ = ["command"]
         "worm schema infer customers.csv > .worm/schema.json",
         "worm schema infer *.ndjson.gz --model Event --id-field key --enums",
         "worm schema infer --collection org/people --url ./shop",
+        "worm schema infer s3://others-bucket/data > .worm/schema.json",
     ),
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
@@ -42,17 +47,25 @@ __all__ = ["command"]
 @click.option("--enums", is_flag=True, help="Allow only the texts that are there, where these are few.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Look at N documents only.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="How files are written.  [default: as they look]")
-@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: a comma; a tab in .tsv]")
+@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: as its first line tells]")
+@click.option(
+    "--encoding", metavar="NAME", default="utf-8", help="Of text: latin-1, utf-16 and others.  [default: UTF-8]"
+)
 @click.option("--url", envvar="WORM_URL", show_envvar=True, help="The database of --collection.")
 def command(files: tuple[str, ...], **options: Any) -> None:
     """Print a schema that all the data fits: types, required fields, arrays, nested objects and ids.
 
-    FILE is as for worm import, which takes the same data without rejects then. ISO text is datetime, values of several
+    FILE is as for worm import, which takes the same data without rejects then. Of a folder or bucket with one document
+    a file the models have the paths that fit the files, such as @users/(id:string).json for users/ada.json, and are
+    readonly: they can be read where they are, and adopted. ISO text is datetime, values of several
     types are any, in CSV text. A field is required if every document has it. Ids that are uuid, ulid, objectid or
     numbered keep their kind, others are given; where they are missing they are made.
     """
     if bool(files) == (options["collection"] is not None):
         raise InvalidRequestError("worm schema infer", reason="it needs data", fix="name files, or --collection NAME")
+    if files and any("://" in file or Path(file).is_dir() for file in files):
+        _print_models(_models_of(files, options))
+        return
     inference = Inference(id_field=options["id_field"], enums=options["enums"])
     if files:
         folder, name = _see_files(inference, files, options)
@@ -61,18 +74,48 @@ def command(files: tuple[str, ...], **options: Any) -> None:
     if options["name"]:
         name = options["name"]
         folder = folder if options["collection"] else f"@{folder_of(name)}"
-    schema = {
-        "schemaVersion": "1.0",
-        "sourceOfTruth": "local",
-        "models": {name: inference.model((options["path"] or folder).rstrip("/"))},
-    }
+    _print_models({name: inference.model((options["path"] or folder).rstrip("/"))})
+
+
+def _print_models(models: Mapping[str, Mapping[str, Any]]) -> None:
+    schema = {"schemaVersion": "1.0", "sourceOfTruth": "local", "models": models}
     print_json(load_schema(schema, name="the schema of this data").to_json())
+
+
+def _models_of(files: Sequence[str], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The models of folders and buckets: of documents that lie in a file each, else of the records in files."""
+    from wormdb.jobs.import_ import FileRecords
+    from wormdb.jobs.infer import infer_files, infer_layout
+
+    found = [each for file in files for each in _layout_of(file, options, infer_layout)]
+    models: dict[str, dict[str, Any]] = {}
+    for each in found:
+        stem = parse_template(each.model["path"]).collection_name
+        name = model_name(stem) if len(found) > 1 or not options["name"] else options["name"]
+        models[name if name not in models else f"{name}{len(models) + 1}"] = each.model
+    if models:
+        return models
+    last = files[0].partition("?")[0].rstrip("/").rpartition("/")[2].partition(".")[0]
+    name = options["name"] or model_name(last)
+    texts = {"form": options["form"], "separator": options["separator"]}
+    encoding = check_encoding(options["encoding"])
+    records = FileRecords(tuple(files), **texts, id_field=options["id_field"], encoding=encoding)
+    return {name: infer_files(records, (options["path"] or f"@{folder_of(name)}").rstrip("/")).model}
+
+
+def _layout_of(file: str, options: Mapping[str, Any], infer: Callable[..., list[InferredModel]]) -> list[InferredModel]:
+    """None for a single file, for which a URL has a suffix at its end."""
+    is_file = bool(Path(file.partition("?")[0]).suffix) if "://" in file else not Path(file).is_dir()
+    if is_file or options["form"] is not None:
+        return []
+    limit = {} if options["limit"] is None else {"limit": options["limit"]}
+    return infer(file, enums=options["enums"], **limit)
 
 
 def _see_files(inference: Inference, files: Sequence[str], options: dict[str, Any]) -> tuple[str, str]:
     skipped = 0
     for file in files:
-        with open_source(file, options["form"], options["separator"]) as source:
+        with open_source(file, options["form"], options["separator"], check_encoding(options["encoding"])) as source:
             for record in show_load(source.records(), "records", source.done):
                 if inference.count == options["limit"]:
                     break

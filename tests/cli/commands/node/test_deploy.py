@@ -1,0 +1,116 @@
+"""A node where it is deployed: the address it listens on, logs as JSON, and the files of deploy/."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shlex
+import urllib.request
+from configparser import ConfigParser
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.cli.printed import worm
+from tests.jobs.node.rig import Rig
+from wormdb.cli.commands.node import run
+from wormdb.cli.show.logs import JsonLines
+from wormdb.errors import InvalidRequestError
+from wormdb.jobs.node import endpoint
+from wormdb.jobs.node.endpoint import Endpoint, NodeMonitor, is_loopback
+
+DEPLOY = Path(__file__).parents[4] / "deploy"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "localhost", None])
+def test_a_node_serves_where_it_is_told(host: str | None) -> None:
+    rig = Rig()
+    rig.database()["a"].insert({"id": 1})
+    node = rig.started(4)
+    with Endpoint(NodeMonitor(node), 0, host) as served:
+        assert served.url == f"http://{host or '127.0.0.1'}:{served.port}"
+        with urllib.request.urlopen(f"{served.url}/health", timeout=10) as answer:
+            assert json.loads(answer.read())["node"] == 4
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_what_other_machines_reach_is_warned_of(
+    is_own: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(endpoint, "is_loopback", lambda host: is_own)  # the address itself stays that of this machine
+    with ExitStack() as stack:
+        run._serve(stack, Rig().started(4), "127.0.0.1", 0)
+    assert ("without a password" in caplog.text) is not is_own
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match=r"port 0 of 192\.0\.2\.1"):
+        Endpoint(NodeMonitor(Rig().started(4)), 0, "192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("host", "is_own"),
+    [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)],
+)
+def test_only_loopback_is_for_this_machine_alone(host: str, is_own: bool) -> None:
+    assert is_loopback(host) is is_own
+
+
+def test_a_host_without_a_port_is_refused(memory: str) -> None:
+    refused = worm("node", "run", "--host", "0.0.0.0", "--url", memory)
+    assert (refused.code, "add --port" in refused.errors) == (2, True)
+
+
+def test_a_line_of_a_log_is_one_object() -> None:
+    try:
+        raise ValueError("one\ntwo")
+    except ValueError as error:
+        caught = (ValueError, error, error.__traceback__)
+    record = logging.LogRecord("wormdb.x", logging.WARNING, "x.py", 1, "a %s\nb", ("c",), caught)
+    record.created = 1_767_225_600.5
+    text = JsonLines().format(record)
+    assert "\n" not in text
+    found = json.loads(text)
+    assert found.pop("error").endswith("ValueError: one\ntwo")
+    assert found == {
+        "time": "2026-01-01T00:00:00.500Z",
+        "level": "warning",
+        "logger": "wormdb.x",
+        "message": "a c\nb",
+    }
+
+
+def parsed(arguments: list[str]) -> dict[str, object]:
+    """What the command would be given: raises for an option that there is not."""
+    assert arguments[:2] == ["node", "run"]
+    context = run.command.make_context("run", [*arguments[2:], "--url", "memory://"])
+    return context.params
+
+
+def test_the_unit_runs_a_command_that_there_is() -> None:
+    unit = ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign] # names keep their capitals
+    unit.read(DEPLOY / "worm-node@.service")
+    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    assert program.endswith("/bin/worm")
+    assert (parsed(arguments)["port"], parsed(arguments)["host"]) == (9464, None)
+    assert (unit["Service"]["KillSignal"], unit["Service"]["DynamicUser"]) == ("SIGTERM", "yes")
+
+
+def test_the_container_runs_a_command_that_there_is() -> None:
+    text = (DEPLOY / "Containerfile").read_text()
+    entry = re.search(r"^ENTRYPOINT (\[.*\])$", text, re.MULTILINE)
+    arguments = re.search(r"^CMD (\[.*\])$", text, re.MULTILINE)
+    assert entry is not None
+    assert arguments is not None
+    assert json.loads(entry[1]) == ["worm"]
+    given = parsed(json.loads(arguments[1]))
+    assert (given["host"], given["port"], given["log_format"]) == ("0.0.0.0", 9464, "json")
+    assert f"EXPOSE {given['port']}" in text
+    for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
+        assert all((DEPLOY.parent / name).exists() for name in copied.split())
+    with pytest.raises(click.NoSuchOption):
+        parsed(["node", "run", "--hots", "x"])
