@@ -108,7 +108,7 @@ MUTANTS = [
     Mutant("sync/push.py", "if before is not None and there.identity != before.synced:", "if False:", SYNC),
     Mutant(
         "sync/push.py",
-        "if not others.issubset(push.manifest.manifest.partitions) and push.manifest.version is not None:",
+        "if not others <= push.manifest.manifest.partitions.keys() and push.manifest.version is not None:",
         "if False:",
         SYNC,
     ),

@@ -22,6 +22,7 @@ __all__ = [
     "DEPTHS",
     "ENGINE_FOLDER",
     "INDEX_FOLDER",
+    "LISTINGS",
     "LOCK",
     "MANIFEST",
     "MODEL_FOLDERS",
@@ -42,6 +43,8 @@ __all__ = [
 
 INDEX_FOLDER: Final = ".datastore-index/"
 MANIFEST: Final = ".datastore-index/_manifest.json"
+LISTINGS: Final = ".datastore-index/_parts/"
+"""Where notes of parts are that a manifest names; no part is called so."""
 MONOLITH: Final = ".datastore-index.json"
 """The index of clients before there were parts; kept for them as a shim."""
 OLD_PARTS: Final = "_index/"

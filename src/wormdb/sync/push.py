@@ -214,7 +214,7 @@ class Push:
         known = {name: part for name in wanted if (part := self._state.part(name)) is not None}
         push.parts |= {name: HeldPart(part.part, part.key, part.version) for name, part in known.items()}
         others = wanted - known.keys()
-        if not others.issubset(push.manifest.manifest.partitions) and push.manifest.version is not None:
+        if not others <= push.manifest.manifest.partitions.keys() and push.manifest.version is not None:
             # A part that begins must know whether there was one of its name.
             push.manifest = self._index.read_manifest() or push.manifest
         manifest = push.manifest.manifest

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import CorruptionError, InvalidRequestError
-from wormdb.sync.index import IndexPart, Manifest, decode_manifest, decode_part, encode
+from wormdb.sync.index import IndexPart, Manifest, PartListing, decode_listing, decode_manifest, decode_part, encode
 from wormdb.sync.paths import STATE_FOLDER
 from wormdb.system.types import Version
 
@@ -95,6 +95,7 @@ class LocalState:
         self.file = folder / STATE_FOLDER / "state.db"
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self._manifest: tuple[Manifest, Version] | None = None
+        self._listing: PartListing | None = None
         try:
             self._database = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA synchronous = FULL")
@@ -155,14 +156,36 @@ class LocalState:
         body = self._fact("manifest")
         if not isinstance(body, bytes) or version is None:
             return None
-        self._manifest = decode_manifest(body, "manifest"), Version(str(version))
+        self._manifest = decode_manifest(body, "manifest", self._listing_of), Version(str(version))
         return self._manifest
+
+    def listing(self, key: str) -> PartListing | None:
+        """A listing of parts, if it is the one that was last read or written."""
+        if self._listing is None or self._listing.key != key:
+            body = self._fact("listing") if self._fact("listing key") == key else None
+            self._listing = decode_listing(body, key) if isinstance(body, bytes) else None
+        return self._listing
+
+    def _listing_of(self, key: str) -> PartListing:
+        found = self.listing(key)
+        if found is None:
+            raise CorruptionError(
+                f"the state of the sync, {self.file}",
+                reason="it names a listing that it does not have",
+                fix="remove the file: what is known of both sides is then compared anew",
+            )
+        return found
 
     def hold_manifest(self, manifest: Manifest, version: Version) -> None:
         """Know another one; nothing is written if it is the one that is known."""
         if self._fact("manifest version") == version:
             return
-        self._set_fact("manifest", encode(manifest))
+        self._set_fact("manifest", encode(manifest.stored()))
+        listing = manifest.partitions.listing
+        if listing is not None and self._fact("listing key") != listing.key:  # it is large, and seldom another
+            self._set_fact("listing", encode(listing))
+            self._set_fact("listing key", listing.key)
+            self._listing = listing
         self._set_fact("manifest version", version)
         self._manifest = manifest, version
 

@@ -101,7 +101,11 @@ class Sync:
         self._meter = MeteredStore(bare, clock=self._clock)
         self._pool = pool or ThreadPool(THREADS)
         self._index = RemoteIndex(
-            RetryingStore(self._meter, clock=self._clock, chance=self._chance), self._pool, self._clock, self._chance
+            RetryingStore(self._meter, clock=self._clock, chance=self._chance),
+            self._pool,
+            self._clock,
+            self._chance,
+            self._state.listing,
         )
         self._upkeep = Upkeep(
             self._index, self._clock, holder=_holder(), hostname=socket.gethostname(), pid=os.getpid()
@@ -324,7 +328,7 @@ class Sync:
     def check(self, *, repair: bool = False) -> SyncCheck:
         """Examine the index: parts that are not listed, paths that lead elsewhere. 1 LIST, 1 GET a part."""
         with self._running():
-            held = self._index.read_manifest()
+            held = self._index.read_manifest(is_broken=True)
             return self._upkeep.check(held or self._index.new_manifest(self._depths), repair=repair)
 
     def close(self) -> None:
