@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from wormdb.storage.readback import Outcome
-    from wormdb.sync.folder import LocalFile, WorkFolder
+    from wormdb.sync.folder import LocalFile, Stamps, WorkFolder
     from wormdb.sync.remote import HeldManifest, RemoteIndex
     from wormdb.sync.report import SyncRules
     from wormdb.sync.state import LocalState
@@ -101,24 +101,26 @@ class Push:
         With `mirror` what only the bucket has is to be deleted there; then all parts are read: 1 GET each.
         """
         push = PreparedPush(manifest, {}, report=SyncReport(is_dry=is_dry))
-        known = self._state.files(scope.prefixes)
+        stamps = self._state.stamps(scope.prefixes)
+        count, known = len(stamps), frozenset(stamps if mirror else ())
         self._folder.collections.clear()
-        push.changes, present = self._changes(scope, known, push)
-        gone = {
-            path: before for path, before in known.items() if path not in present and not self._folder.belongs(path)
-        }
-        if gone and not present and scope.is_whole and not mirror:
+        seen = self._look(scope, stamps, push)
+        gone = [path for path in stamps if not self._folder.belongs(path)]
+        if gone and not seen and len(stamps) == count and scope.is_whole and not mirror:
             raise InvalidRequestError(
                 f"folder {self._folder.root}",
                 reason=f"it is empty, although {len(gone):,} files of it were synced",
                 fix=f"push with delete if they are to go there too; to fetch them again remove {STATE_FOLDER} and pull",
             )
-        push.deleted |= gone
+        push.deleted |= {path: self._state.known_file(path) for path in gone}
         if mirror:
             self._read_all(push, scope)
+            present = seen | (known - stamps.keys())
             for part in push.parts.values():
                 push.deleted |= {
-                    path: known.get(path) for path in part.files if scope.holds(path) and path not in present
+                    path: self._state.known_file(path)
+                    for path in part.files
+                    if scope.holds(path) and path not in present
                 }
         return push
 
@@ -173,34 +175,36 @@ class Push:
         if push.intents:
             self._state.intend(push.intents)
 
-    def _changes(
-        self, scope: SyncScope, known: Mapping[str, KnownFile], push: PreparedPush
-    ) -> tuple[dict[str, LocalChange], set[str]]:
-        """The files that are other than they were, and the paths of all that are there."""
-        changes: dict[str, LocalChange] = {}
-        present: set[str] = set()
+    def _look(self, scope: SyncScope, stamps: Stamps, push: PreparedPush) -> set[str]:
+        """Find the files that are other than they were; the paths that are there and not as `stamps` says.
+
+        What is left in `stamps` is not there any more.
+        """
+        seen: set[str] = set()
 
         def skip(path: str, reason: str) -> None:
             push.report.skipped.append(FileTrouble(path, reason))
+            seen.add(path)
+            stamps.pop(path, None)
 
-        for path, seen in self._folder.walk(scope, skip, known):
-            present.add(path)
-            before = known.get(path)
-            if seen.is_as(before):
-                continue
+        for path, found in self._folder.walk(scope, skip, stamps):
+            before = self._state.known_file(path)
             try:
-                settled, digest = self._folder.hash(path, seen)
+                settled, digest = self._folder.hash(path, found)
             except FileNotFoundError:
-                present.discard(path)
+                if before is not None:
+                    stamps[path] = before.size, before.mtime
                 continue
             except OSError as error:
                 push.report.failed.append(FileTrouble(path, error.strerror or str(error)))
+                seen.add(path)
                 continue
+            seen.add(path)
             if before is not None and digest == before.sha256:
                 push.settled[path] = KnownFile(settled.size, settled.mtime, digest, before.synced)
             else:
-                changes[path] = LocalChange(path, settled, digest, before)
-        return changes, present | {each.path for each in push.report.skipped}
+                push.changes[path] = LocalChange(path, settled, digest, before)
+        return seen
 
     def _read_all(self, push: PreparedPush, scope: SyncScope) -> None:
         manifest = push.manifest.manifest

@@ -10,7 +10,8 @@ from __future__ import annotations
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.sync.index import IndexPart, Manifest, PartListing, decode_listing, decode_manifest, decode_part, encode
@@ -221,18 +222,31 @@ class LocalState:
 
     def files(self, prefixes: Iterable[str] = ()) -> dict[str, KnownFile]:
         """Files that are known, below some folders or all."""
-        columns = "SELECT path, size, mtime, sha256, synced FROM files"
+        query = "SELECT path, size, mtime, sha256, synced FROM files"
+        return {path: KnownFile(*row) for path, *row in self._rows(query, prefixes)}
+
+    def stamps(self, prefixes: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
+        """Size and time of the files that are known, below some folders or all: cheaper than `files`."""
+        query = "SELECT path, size, mtime FROM files"
+        return {path: (size, mtime) for path, size, mtime in self._rows(query, prefixes)}
+
+    def known_file(self, path: str) -> KnownFile | None:
+        """One file, if it is known."""
+        query = "SELECT size, mtime, sha256, synced FROM files WHERE path = ?"
+        row = self._database.execute(query, (path,)).fetchone()
+        return None if row is None else KnownFile(*row)
+
+    def _rows(self, query: str, prefixes: Iterable[str]) -> Iterable[tuple[Any, ...]]:
         chosen = tuple(prefixes)
         if not chosen:
-            return {path: KnownFile(*row) for path, *row in self._database.execute(columns)}
-        found: dict[str, KnownFile] = {}
-        for each in chosen:
-            rows = self._database.execute(
-                f"{columns} WHERE path = ? OR (path >= ? AND path < ?)",
+            return self._database.execute(query)
+        return chain.from_iterable(
+            self._database.execute(
+                f"{query} WHERE path = ? OR (path >= ? AND path < ?)",
                 (each, f"{each}/", f"{each}0"),  # "0" is the character after "/"
             )
-            found |= {path: KnownFile(*row) for path, *row in rows}
-        return found
+            for each in chosen
+        )
 
     def files_of_part(self, part: str) -> dict[str, KnownFile]:
         """Files of one part."""
