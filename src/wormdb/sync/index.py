@@ -7,6 +7,7 @@ two of its states are equal, and a write can be known again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -19,8 +20,11 @@ from wormdb.errors import CorruptionError, UnsupportedFormatError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from wormdb.system.types import Version
+
 __all__ = [
     "FileEntry",
+    "HeldManifest",
     "IndexPart",
     "Manifest",
     "Monolith",
@@ -217,6 +221,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             shim=self.shim,
             collections=self.collections,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HeldManifest:
+    """A manifest, and the version of its object; None before it is written first."""
+
+    manifest: Manifest
+    version: Version | None
 
 
 class Monolith(msgspec.Struct, kw_only=True, rename="camel"):

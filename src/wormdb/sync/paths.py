@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from wormdb.errors import InvalidRequestError
-from wormdb.storage.store import check_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -98,6 +97,8 @@ def check_path(path: str) -> str:
             reason="it leads out of the folder",
             fix="run worm sync doctor --repair, which drops such entries",
         )
+    from wormdb.storage.store import check_key  # a push that has nothing to do needs no store
+
     return check_key(path)
 
 

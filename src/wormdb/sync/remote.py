@@ -17,6 +17,7 @@ from wormdb.storage.readback import put_swapped
 from wormdb.storage.store import ByteRange
 from wormdb.sync.index import (
     FileEntry,
+    HeldManifest,
     IndexPart,
     Manifest,
     Monolith,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PIECE_BYTES",
     "FoundObjects",
-    "HeldManifest",
     "HeldPart",
     "OldIndex",
     "RemoteIndex",
@@ -73,14 +73,6 @@ _PAUSE_SECONDS: Final = (0.05, 0.4)
 NOTES_MAX: Final = 256
 """Of more parts than these a manifest does not tell by itself: each push would write all of them."""
 _JSON: Final = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldManifest:
-    """A manifest, and the version of its object; None before it is written first."""
-
-    manifest: Manifest
-    version: Version | None
 
 
 @dataclass(frozen=True, slots=True)

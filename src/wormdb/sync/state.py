@@ -139,6 +139,16 @@ class LocalState:
         self._set_fact("url", url)
 
     @property
+    def asked_url(self) -> str | None:
+        """How its user wrote that bucket the last time."""
+        found = self._fact("asked url")
+        return None if found is None else str(found)
+
+    @asked_url.setter
+    def asked_url(self, url: str) -> None:
+        self._set_fact("asked url", url)
+
+    @property
     def client(self) -> str | None:
         """What this folder calls itself in tombstones."""
         found = self._fact("client")

@@ -27,12 +27,12 @@ from wormdb.sync.index import (
     milliseconds_of,
 )
 from wormdb.sync.paths import INDEX_FOLDER, LISTINGS, LOCK, MANIFEST, MONOLITH, check_path, part_of
-from wormdb.sync.remote import HeldManifest, HeldPart, with_collections, with_notes
+from wormdb.sync.remote import HeldPart, with_collections, with_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wormdb.sync.index import Manifest
+    from wormdb.sync.index import HeldManifest, Manifest
     from wormdb.sync.paths import SyncScope
     from wormdb.sync.remote import OldIndex, RemoteIndex
     from wormdb.system.clock import Clock
