@@ -50,7 +50,7 @@ LISTED_VERSION: Final = 3
 """Of a manifest that has a listing: a client that knows none would take most of the parts for removed."""
 
 
-class FileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
     """One file as the bucket has it. `version` is that of its object; without `sha256` its content is not known."""
 
     key: str
@@ -90,7 +90,7 @@ class IndexPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """When it was removed, in milliseconds: its object goes, and what comes later has another, named by this."""
 
 
-class PartNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class PartNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
     """What the manifest says of a part; the part itself is right where they differ."""
 
     key: str

@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS parts (
     part TEXT PRIMARY KEY, key TEXT NOT NULL, version TEXT NOT NULL, nonce TEXT NOT NULL, body BLOB NOT NULL,
     is_applied INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS listings (key TEXT NOT NULL, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS marks (path TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS intents (
     path TEXT NOT NULL, sha256 BLOB NOT NULL, size INTEGER NOT NULL, is_settled INTEGER NOT NULL DEFAULT 0,
@@ -173,8 +174,8 @@ class LocalState:
     def listing(self, key: str) -> PartListing | None:
         """A listing of parts, if it is the one that was last read or written."""
         if self._listing is None or self._listing.key != key:
-            body = self._fact("listing") if self._fact("listing key") == key else None
-            self._listing = decode_listing(body, key) if isinstance(body, bytes) else None
+            row = self._database.execute("SELECT body FROM listings WHERE key = ?", (key,)).fetchone()
+            self._listing = None if row is None else decode_listing(row[0], key)
         return self._listing
 
     def _listing_of(self, key: str) -> PartListing:
@@ -193,10 +194,10 @@ class LocalState:
             return
         self._set_fact("manifest", encode(manifest.stored()))
         listing = manifest.partitions.listing
-        if listing is not None and self._fact("listing key") != listing.key:  # it is large, and seldom another
-            self._set_fact("listing", encode(listing))
-            self._set_fact("listing key", listing.key)
-            self._listing = listing
+        known = self._database.execute("SELECT key FROM listings").fetchone()
+        if listing is not None and known != (listing.key,):  # it is large, and seldom another
+            self._database.execute("DELETE FROM listings")
+            self._database.execute("INSERT INTO listings VALUES (?, ?)", (listing.key, encode(listing)))
         self._set_fact("manifest version", version)
         self._manifest = manifest, version
 
