@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -121,6 +122,7 @@ def part_key(part: str, life: int = 0) -> str:
     return f"{INDEX_FOLDER}{part}{f'~{life}' if life else ''}.json"
 
 
+@lru_cache(maxsize=4_096)
 def _encoded(folder: str) -> str:
     """A folder as it stands in a part's name: no name of ours is taken, and none ends as an object does."""
     name = quote(folder, safe="@ +=,()")
