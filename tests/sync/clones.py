@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
 from wormdb.sync import Sync
-from wormdb.sync.index import decode_manifest, decode_part
+from wormdb.sync.index import decode_listing, decode_manifest, decode_part
 from wormdb.sync.paths import MANIFEST
 from wormdb.system.clock import ManualClock, SeededChance
 
@@ -78,7 +78,8 @@ class World:
         if found is None:
             return {}
         files = {}
-        for note in decode_manifest(found.body, MANIFEST).partitions.values():
+        manifest = decode_manifest(found.body, MANIFEST, lambda key: decode_listing(self.store.get(key).body, key))
+        for note in manifest.partitions.values():
             part = decode_part(self.store.get(note.key).body, note.key)
             for path, entry in part.entries.items():
                 if entry.is_there:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.sync.clones import World
-from wormdb.errors import UnavailableError
+from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.storage.store import WrappedStore
+from wormdb.sync import Sync
 from wormdb.sync import push as push_module
 from wormdb.sync.index import FileEntry, Monolith, encode
 from wormdb.sync.paths import LOCK, MANIFEST, MONOLITH
@@ -324,3 +327,45 @@ class TestDifferences:
         b.sync()
         with b.open() as sync:
             assert sync.differences() == []
+
+
+IDLE = """
+import sys
+from wormdb.sync import Sync
+with Sync(sys.argv[1], sys.argv[2]) as sync:
+    report = sync.push_changed()
+assert (report.count, report.requests) == (0, 0), report
+print(*sorted(name for name in sys.modules if name.startswith(("wormdb.storage", "wormdb.engine", "wormdb.api"))))
+"""
+
+
+class TestOpening:
+    """The bucket is opened by the first call that needs it."""
+
+    def test_a_push_that_has_nothing_to_do_imports_nothing_about_buckets(self, tmp_path: Path) -> None:
+        folder, url = tmp_path / "folder", f"file://{tmp_path}/bucket"
+        folder.mkdir()
+        file = folder / "x"
+        file.write_text("x")
+        os.utime(file, ns=(10**18, 10**18))
+        with Sync(folder, url) as sync:
+            assert sync.push_changed().pushed == ["x"]
+        done = subprocess.run(
+            [sys.executable, "-c", IDLE, str(folder), url], check=True, capture_output=True, text=True
+        )
+        assert done.stdout.split() == []
+
+    def test_another_bucket_is_refused_at_once(self, tmp_path: Path) -> None:
+        with Sync(tmp_path, "s3://bucket/one"):
+            pass
+        with pytest.raises(InvalidRequestError, match="synced with"):
+            Sync(tmp_path, "s3://bucket/two")
+
+    def test_another_server_under_the_same_url_is_refused_before_its_first_request(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with Sync(tmp_path, "s3://bucket/one"):
+            pass
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+        with Sync(tmp_path, "s3://bucket/one") as sync, pytest.raises(InvalidRequestError, match="synced with"):
+            sync.pull_changed()

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.sync.clones import World
 from wormdb.errors import WormError
-from wormdb.sync import push
+from wormdb.sync import push, remote
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 MEMORY = Path("/dev/shm")  # a disk makes each step wait for its writes
@@ -26,8 +26,9 @@ SCOPES = st.sampled_from([None, None, "data/t/1", "data/t", "data", "out/a", "ou
 
 @pytest.fixture(autouse=True)
 def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A push of more than two files is one of several portions."""
+    """A push of more than two files is one of several portions; a manifest of two parts has a listing."""
     monkeypatch.setattr(push, "PORTION_FILES", 2)
+    monkeypatch.setattr(remote, "NOTES_MAX", 1)
 
 
 class Clones(RuleBasedStateMachine):

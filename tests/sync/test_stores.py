@@ -12,7 +12,7 @@ import pytest
 from wormdb.api.database import connect
 from wormdb.storage.open import open_store
 from wormdb.sync import Sync
-from wormdb.sync.index import decode_manifest, decode_part
+from wormdb.sync.index import decode_listing, decode_manifest, decode_part
 from wormdb.sync.paths import MANIFEST
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def test_processes_that_push_at_once_lose_nothing(url: str, tmp_path: Path) -> N
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
     with open_store(url) as store:
-        found = decode_manifest(store.get(MANIFEST).body, MANIFEST)
+        found = decode_manifest(
+            store.get(MANIFEST).body, MANIFEST, lambda key: decode_listing(store.get(key).body, key)
+        )
         listed = {
             path
             for note in found.partitions.values()

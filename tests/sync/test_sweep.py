@@ -9,6 +9,7 @@ import pytest
 from tests.sync.clones import Clone, World
 from wormdb.errors import WormError
 from wormdb.storage.store import WrappedStore
+from wormdb.sync import remote
 from wormdb.sync.index import FileEntry, Monolith, encode
 from wormdb.sync.paths import MONOLITH
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
     from wormdb.storage.store import Store
     from wormdb.sync import Sync
+
+
+@pytest.fixture(autouse=True, params=[256, 2], ids=["", "listing"])
+def notes_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three parts are few, or so many that the manifest has a listing."""
+    monkeypatch.setattr(remote, "NOTES_MAX", request.param)
+
 
 FAULTS = [fault for fault in Fault if fault is not Fault.RACE_412]  # rivals here write what a client would
 

@@ -513,8 +513,8 @@ class TestState:
 
     def test_a_newer_index_is_refused(self, world: World) -> None:
         body = json.loads(world.store.get(MANIFEST).body)
-        world.store.put(MANIFEST, json.dumps(body | {"version": 3}).encode())
-        with pytest.raises(UnsupportedFormatError, match="version is 3"):
+        world.store.put(MANIFEST, json.dumps(body | {"version": 4}).encode())
+        with pytest.raises(UnsupportedFormatError, match="version is 4"):
             world.clones["b"].pull()
 
 

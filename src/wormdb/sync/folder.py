@@ -7,24 +7,26 @@ import os
 import stat
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.sync.paths import ENGINE_FOLDER, READABLE_FOLDERS, STATE_FOLDER, check_path, is_internal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from wormdb.sync.paths import SyncScope
     from wormdb.sync.state import KnownFile
     from wormdb.system.clock import Clock
 
-__all__ = ["LocalFile", "WorkFolder"]
+__all__ = ["LocalFile", "Stamps", "WorkFolder"]
 
 RACY_NS: Final = 2_000_000_000
 """A file that was written this shortly before it was hashed may be written again with the same time and size."""
 _READ_BYTES: Final = 1024 * 1024
+Stamps: TypeAlias = "dict[str, tuple[int, int]]"
+"""Size and time of files as they were when they were hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +57,24 @@ class WorkFolder:
         """Those that keep readable files."""
 
     def walk(
-        self, scope: SyncScope, skipped: Callable[[str, str], None], known: Container[str] = ()
+        self, scope: SyncScope, skipped: Callable[[str, str], None], stamps: Stamps | None = None
     ) -> Iterator[tuple[str, LocalFile]]:
         """The files of a scope; `skipped` is told each thing that cannot be synced, and why.
 
-        Names that are `known` were looked at before, and are not examined again.
+        Files that are as `stamps` says are left out. What is there, as it was or not, is taken out of `stamps`.
 
         What belongs to a collection is not a file: neither the engine's objects nor, if it keeps them, readable files.
         """
-        starts = scope.prefixes or ("",)
-        for start in starts:
+        known: Stamps = {} if stamps is None else stamps
+        for start in scope.prefixes or ("",):
             found = self.look(start) if start else None
-            if found is not None:
-                yield start, found
-            else:
+            if found is None:
                 yield from self._below(start, skipped, known)
+            elif known.pop(start, None) != (found.size, found.mtime):
+                yield start, found
 
     def _below(
-        self, folder: str, skipped: Callable[[str, str], None], known: Container[str]
+        self, folder: str, skipped: Callable[[str, str], None], stamps: Stamps
     ) -> Iterator[tuple[str, LocalFile]]:
         waiting = [(folder, False)]
         later: list[tuple[str, bool]] = []
@@ -81,21 +83,23 @@ class WorkFolder:
             if here in READABLE_FOLDERS and self._readable:
                 continue
             entries = self._entries(here)
-            if here and any(entry.name == ENGINE_FOLDER for entry in entries):
-                is_readable = self._meet(here) or is_readable
-            for entry in entries:
-                path = f"{here}/{entry.name}" if here else entry.name
-                if path in known and not is_readable and (found := _looked_at(entry)) is not None:
-                    yield path, found
+            names = [entry.name for entry in entries]
+            is_readable |= bool(here) and ENGINE_FOLDER in names and self._meet(here)
+            prefix = f"{here}/" if here else ""
+            for entry, name in zip(entries, names, strict=True):
+                path = prefix + name
+                # Of most files nothing else is asked, and there may be very many.
+                if path in stamps and not is_readable and (found := _looked_at(entry)) is not None:
+                    if stamps.pop(path) != (found.st_size, found.st_mtime_ns):
+                        yield path, LocalFile(found.st_size, found.st_mtime_ns)
                     continue
                 if is_internal(path):
                     continue
-                if entry.is_dir(follow_symlinks=False):
+                if not entry.is_dir(follow_symlinks=False):
+                    yield from () if is_readable else self._file(path, entry, skipped)
+                elif not is_internal(f"{path}/"):
                     # Whether these belong to a collection is known when all others were seen.
-                    if not is_internal(f"{path}/"):
-                        (later if path in READABLE_FOLDERS else waiting).append((path, is_readable))
-                elif not is_readable:
-                    yield from self._file(path, entry, skipped)
+                    (later if path in READABLE_FOLDERS else waiting).append((path, is_readable))
 
     def _entries(self, here: str) -> list[os.DirEntry[str]]:
         try:
@@ -239,13 +243,13 @@ class WorkFolder:
             probe.unlink(missing_ok=True)
 
 
-def _looked_at(entry: os.DirEntry[str]) -> LocalFile | None:
+def _looked_at(entry: os.DirEntry[str]) -> os.stat_result | None:
     """A file of a listing; None if it is something else, or gone."""
     try:
         state = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return LocalFile(state.st_size, state.st_mtime_ns) if stat.S_ISREG(state.st_mode) else None
+    return state if stat.S_ISREG(state.st_mode) else None
 
 
 def _refusal(path: str, entry: os.DirEntry[str]) -> str | None:

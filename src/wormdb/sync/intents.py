@@ -18,7 +18,8 @@ from wormdb.sync.state import KnownFile
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.sync.remote import HeldManifest, HeldPart, RemoteIndex
+    from wormdb.sync.index import HeldManifest
+    from wormdb.sync.remote import HeldPart, RemoteIndex
     from wormdb.sync.state import Intent, LocalState
 
 __all__ = ["settle"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from wormdb.errors import InvalidRequestError
-from wormdb.storage.store import check_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +22,7 @@ __all__ = [
     "DEPTHS",
     "ENGINE_FOLDER",
     "INDEX_FOLDER",
+    "LISTINGS",
     "LOCK",
     "MANIFEST",
     "MODEL_FOLDERS",
@@ -42,6 +43,8 @@ __all__ = [
 
 INDEX_FOLDER: Final = ".datastore-index/"
 MANIFEST: Final = ".datastore-index/_manifest.json"
+LISTINGS: Final = ".datastore-index/_parts/"
+"""Where notes of parts are that a manifest names; no part is called so."""
 MONOLITH: Final = ".datastore-index.json"
 """The index of clients before there were parts; kept for them as a shim."""
 OLD_PARTS: Final = "_index/"
@@ -95,6 +98,8 @@ def check_path(path: str) -> str:
             reason="it leads out of the folder",
             fix="run worm sync doctor --repair, which drops such entries",
         )
+    from wormdb.storage.store import check_key  # a push that has nothing to do needs no store
+
     return check_key(path)
 
 
@@ -117,6 +122,7 @@ def part_key(part: str, life: int = 0) -> str:
     return f"{INDEX_FOLDER}{part}{f'~{life}' if life else ''}.json"
 
 
+@lru_cache(maxsize=4_096)
 def _encoded(folder: str) -> str:
     """A folder as it stands in a part's name: no name of ours is taken, and none ends as an object does."""
     name = quote(folder, safe="@ +=,()")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from wormdb.sync.folder import LocalFile, WorkFolder
-    from wormdb.sync.index import FileEntry
+    from wormdb.sync.index import FileEntry, HeldManifest
     from wormdb.sync.paths import SyncScope
-    from wormdb.sync.remote import HeldManifest, HeldPart, RemoteIndex
+    from wormdb.sync.remote import HeldPart, RemoteIndex
     from wormdb.sync.report import SyncRules
     from wormdb.sync.state import LocalState
 

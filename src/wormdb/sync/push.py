@@ -8,30 +8,32 @@ which of the bucket's files are its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
+from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
 from wormdb.storage.readback import Landed, Lost, NothingThere, put_classified
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.sync.index import FileEntry, iso_time
-from wormdb.sync.paths import STATE_FOLDER, SyncScope, part_of
+from wormdb.sync.paths import part_of
 from wormdb.sync.remote import PIECE_BYTES, HeldPart, with_notes
-from wormdb.sync.report import FileTrouble, SyncReport
+from wormdb.sync.report import FileTrouble
 from wormdb.sync.state import Intent, KnownFile
+from wormdb.sync.survey import PreparedPush, UploadedFile
 from wormdb.system.types import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from wormdb.storage.readback import Outcome
-    from wormdb.sync.folder import LocalFile, WorkFolder
-    from wormdb.sync.remote import HeldManifest, RemoteIndex
-    from wormdb.sync.report import SyncRules
+    from wormdb.sync.folder import WorkFolder
+    from wormdb.sync.paths import SyncScope
+    from wormdb.sync.remote import RemoteIndex
+    from wormdb.sync.report import SyncReport, SyncRules
     from wormdb.sync.state import LocalState
+    from wormdb.sync.survey import LocalChange
 
-__all__ = ["PreparedPush", "Push"]
+__all__ = ["Push"]
 
 PUT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Larger files are uploaded in pieces: then only a look before tells whether another client writes the same file."""
@@ -40,47 +42,6 @@ DELETE_MS: Final = 60_000
 PORTION_FILES: Final = 10_000
 """About how many files are uploaded before they are listed."""
 _TRIES_MAX: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class LocalChange:
-    """A file that is other than it was when it was last synced; `before` is what was synced, if anything was."""
-
-    path: str
-    seen: LocalFile
-    sha256: bytes
-    before: KnownFile | None
-
-
-@dataclass(frozen=True, slots=True)
-class UploadedFile:
-    """A file whose object is written: what the index will say of it, and what this folder will know."""
-
-    entry: FileEntry
-    known: KnownFile
-    is_new: bool
-    """Whether it was never synced before."""
-
-
-@dataclass(slots=True)
-class PreparedPush:
-    """Files that are uploaded and not listed yet. `commit` lists them."""
-
-    manifest: HeldManifest
-    parts: dict[str, HeldPart]
-    changes: dict[str, LocalChange] = field(default_factory=dict)
-    """Files that are not uploaded yet."""
-    uploaded: dict[str, UploadedFile] = field(default_factory=dict)
-    found: dict[str, FileEntry] = field(default_factory=dict)
-    """Objects that are not as the index says: what they really are."""
-    settled: dict[str, KnownFile] = field(default_factory=dict)
-    """Files that are equal on both sides."""
-    deleted: dict[str, KnownFile | None] = field(default_factory=dict)
-    """Files to delete in the bucket, with what was synced; None: whatever is there."""
-    marks: Mapping[str, int] = field(default_factory=dict)
-    intents: dict[str, Intent] = field(default_factory=dict)
-    """What was noted before the first upload."""
-    report: SyncReport = field(default_factory=SyncReport)
 
 
 class Push:
@@ -95,32 +56,15 @@ class Push:
         self._policy = rules.policy
         self._told = rules.told
 
-    def survey(self, manifest: HeldManifest, scope: SyncScope, *, mirror: bool, is_dry: bool) -> PreparedPush:
-        """Look for changes; nothing is uploaded yet. No requests.
-
-        With `mirror` what only the bucket has is to be deleted there; then all parts are read: 1 GET each.
-        """
-        push = PreparedPush(manifest, {}, report=SyncReport(is_dry=is_dry))
-        known = self._state.files(scope.prefixes)
-        self._folder.collections.clear()
-        push.changes, present = self._changes(scope, known, push)
-        gone = {
-            path: before for path, before in known.items() if path not in present and not self._folder.belongs(path)
-        }
-        if gone and not present and scope.is_whole and not mirror:
-            raise InvalidRequestError(
-                f"folder {self._folder.root}",
-                reason=f"it is empty, although {len(gone):,} files of it were synced",
-                fix=f"push with delete if they are to go there too; to fetch them again remove {STATE_FOLDER} and pull",
-            )
-        push.deleted |= gone
-        if mirror:
-            self._read_all(push, scope)
-            for part in push.parts.values():
-                push.deleted |= {
-                    path: known.get(path) for path in part.files if scope.holds(path) and path not in present
-                }
-        return push
+    def mirror(self, push: PreparedPush, scope: SyncScope, present: Collection[str]) -> None:
+        """Have deleted in the bucket what is not `present` here: all parts of the scope are read. 1 GET each."""
+        manifest = push.manifest.manifest
+        wanted = {name: note for name, note in manifest.partitions.items() if scope.touches(name, manifest.depths)}
+        push.parts |= self._index.read_parts(wanted)
+        for part in push.parts.values():
+            push.deleted |= {
+                path: self._state.known_file(path) for path in part.files if scope.holds(path) and path not in present
+            }
 
     def portions(self, push: PreparedPush) -> Iterator[PreparedPush]:
         """A push in portions of whole parts, so that memory does not grow with the number of files; mostly one.
@@ -173,40 +117,6 @@ class Push:
         if push.intents:
             self._state.intend(push.intents)
 
-    def _changes(
-        self, scope: SyncScope, known: Mapping[str, KnownFile], push: PreparedPush
-    ) -> tuple[dict[str, LocalChange], set[str]]:
-        """The files that are other than they were, and the paths of all that are there."""
-        changes: dict[str, LocalChange] = {}
-        present: set[str] = set()
-
-        def skip(path: str, reason: str) -> None:
-            push.report.skipped.append(FileTrouble(path, reason))
-
-        for path, seen in self._folder.walk(scope, skip, known):
-            present.add(path)
-            before = known.get(path)
-            if seen.is_as(before):
-                continue
-            try:
-                settled, digest = self._folder.hash(path, seen)
-            except FileNotFoundError:
-                present.discard(path)
-                continue
-            except OSError as error:
-                push.report.failed.append(FileTrouble(path, error.strerror or str(error)))
-                continue
-            if before is not None and digest == before.sha256:
-                push.settled[path] = KnownFile(settled.size, settled.mtime, digest, before.synced)
-            else:
-                changes[path] = LocalChange(path, settled, digest, before)
-        return changes, present | {each.path for each in push.report.skipped}
-
-    def _read_all(self, push: PreparedPush, scope: SyncScope) -> None:
-        manifest = push.manifest.manifest
-        wanted = {name: note for name, note in manifest.partitions.items() if scope.touches(name, manifest.depths)}
-        push.parts |= self._index.read_parts(wanted)
-
     def _hold_parts(self, push: PreparedPush, paths: list[str]) -> None:
         """Have every part that is about to change: as it is known here, or read."""
         depths = push.manifest.manifest.depths
@@ -214,7 +124,7 @@ class Push:
         known = {name: part for name in wanted if (part := self._state.part(name)) is not None}
         push.parts |= {name: HeldPart(part.part, part.key, part.version) for name, part in known.items()}
         others = wanted - known.keys()
-        if not others.issubset(push.manifest.manifest.partitions) and push.manifest.version is not None:
+        if not others <= push.manifest.manifest.partitions.keys() and push.manifest.version is not None:
             # A part that begins must know whether there was one of its name.
             push.manifest = self._index.read_manifest() or push.manifest
         manifest = push.manifest.manifest

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnavailableError
+from wormdb.errors import ConflictError, CorruptionError, NotFoundError, OutcomeUnknownError, UnavailableError
 from wormdb.storage.readback import put_swapped
 from wormdb.storage.store import ByteRange
 from wormdb.sync.index import (
     FileEntry,
+    HeldManifest,
     IndexPart,
     Manifest,
     Monolith,
     OldPart,
     OldParts,
+    PartListing,
     PartNote,
+    PartNotes,
+    decode_listing,
     decode_manifest,
     decode_monolith,
     decode_part,
@@ -32,6 +36,7 @@ from wormdb.sync.index import (
 from wormdb.sync.paths import (
     DEPTHS,
     ENGINE_FOLDER,
+    LISTINGS,
     MANIFEST,
     MONOLITH,
     OLD_PARTS,
@@ -54,7 +59,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PIECE_BYTES",
     "FoundObjects",
-    "HeldManifest",
     "HeldPart",
     "OldIndex",
     "RemoteIndex",
@@ -66,15 +70,9 @@ TRIES_MAX: Final = 8
 PIECE_BYTES: Final = 8 * 1024 * 1024
 """How much of a large file is in memory at once."""
 _PAUSE_SECONDS: Final = (0.05, 0.4)
+NOTES_MAX: Final = 256
+"""Of more parts than these a manifest does not tell by itself: each push would write all of them."""
 _JSON: Final = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldManifest:
-    """A manifest, and the version of its object; None before it is written first."""
-
-    manifest: Manifest
-    version: Version | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +112,18 @@ class FoundObjects:
 class RemoteIndex:
     """The index in one bucket. Thread-safe."""
 
-    def __init__(self, store: Store, pool: Pool, clock: Clock, chance: Chance) -> None:
-        """Nothing is read yet."""
+    def __init__(
+        self,
+        store: Store,
+        pool: Pool,
+        clock: Clock,
+        chance: Chance,
+        known_listing: Callable[[str], PartListing | None] = lambda _key: None,
+    ) -> None:
+        """Nothing is read yet. `known_listing` gives a listing of parts that need not be read again."""
         self.store = store
+        self._known_listing = known_listing
+        self._listing: PartListing | None = None
         self.pool = pool
         self._clock = clock
         self._chance = chance
@@ -132,10 +139,42 @@ class RemoteIndex:
         """A word that never repeats."""
         return str(new_write_id(self._chance))
 
-    def read_manifest(self) -> HeldManifest | None:
-        """The newest manifest; None if there is none. 1 GET."""
-        found = self._probe(MANIFEST)
-        return None if found is None else HeldManifest(decode_manifest(found.body, MANIFEST), found.version)
+    def read_manifest(self, *, is_broken: bool = False) -> HeldManifest | None:
+        """The newest manifest; None if there is none. 1 GET, and 1 for its listing if that is not known.
+
+        Raises CorruptionError if its listing is not there; if the index `is_broken`, its parts are missing then.
+        """
+        before: Version | None = None
+        while (found := self._probe(MANIFEST)) is not None:
+            try:
+                return HeldManifest(decode_manifest(found.body, MANIFEST, self._read_listing), found.version)
+            except _NoListingError as error:
+                if found.version != before:  # else a newer manifest has another one, and this went
+                    before = found.version
+                    continue
+                if is_broken:
+                    manifest = decode_manifest(found.body, MANIFEST, _empty_listing)
+                    alone = PartNotes(manifest.partitions.own)
+                    return HeldManifest(msgspec.structs.replace(manifest, partitions=alone), found.version)
+                raise CorruptionError(
+                    f"the listing {error.key}",
+                    reason="the manifest names it, and it is not there",
+                    fix="run worm sync doctor --repair",
+                    key=error.key,
+                ) from error
+        return None
+
+    def _read_listing(self, key: str) -> PartListing:
+        listing = self._listing
+        if listing is None or listing.key != key:
+            listing = self._known_listing(key)
+        if listing is None:
+            found = self._probe(key)
+            if found is None:
+                raise _NoListingError(key)
+            listing = decode_listing(found.body, key)
+        self._listing = listing
+        return listing
 
     def read_part(self, name: str, key: str) -> HeldPart | None:
         """A part; None if there is no such object. 1 GET."""
@@ -198,7 +237,10 @@ class RemoteIndex:
         return (self.read_part(name, note.key) if note is not None else None) or self.part_for(name, manifest)
 
     def update_manifest(self, held: HeldManifest, change: Callable[[Manifest], Manifest | None]) -> HeldManifest:
-        """Apply changes to the manifest, as often as others are faster. Costs and raises as `update_part`."""
+        """Apply changes to the manifest, as often as others are faster. Costs and raises as `update_part`.
+
+        1 PUT more for a listing, if the manifest would tell of more than 256 parts by itself.
+        """
         for losses in range(TRIES_MAX):
             changed = change(held.manifest)
             if changed is None:
@@ -207,9 +249,8 @@ class RemoteIndex:
                 changed, seq=held.manifest.seq + 1, nonce=self.nonce(), updated_at=iso_time(self.now_ms())
             )
             try:
-                landed = put_swapped(
-                    self.store, MANIFEST, encode(following), held.version, what="manifest", content_type=_JSON
-                )
+                following, body = self._to_store(following)
+                landed = put_swapped(self.store, MANIFEST, body, held.version, what="manifest", content_type=_JSON)
             except (ConflictError, OutcomeUnknownError):
                 self._pause(losses)
                 held = self.read_manifest() or self.new_manifest(held.manifest.depths)
@@ -217,6 +258,22 @@ class RemoteIndex:
             self._hear(landed.time)
             return HeldManifest(following, landed.version)
         raise self._busy(MANIFEST)
+
+    def _to_store(self, manifest: Manifest) -> tuple[Manifest, bytes]:
+        """A manifest and its bytes; where it would be large, its notes are written to a listing first.
+
+        The listing has a name that never repeats and is not changed: it says nothing until a manifest names it.
+        """
+        notes = manifest.partitions
+        if notes.weight > NOTES_MAX:
+            folded = PartNotes(dict(notes))
+            if len(notes) > NOTES_MAX:
+                listing = PartListing(key=f"{LISTINGS}{self.nonce()}.json", partitions=dict(sorted(notes.items())))
+                put_swapped(self.store, listing.key, encode(listing), None, what="listing", content_type=_JSON)
+                folded = PartNotes(listing=listing)
+                self._listing = listing
+            manifest = msgspec.structs.replace(manifest, partitions=folded)
+        return manifest, encode(manifest.stored())
 
     def drop(self, held: HeldManifest, part: HeldPart, paths: Collection[str]) -> tuple[HeldManifest, HeldPart]:
         """Take entries out of a part, but for those that changed since it was read. Costs as both updates."""
@@ -233,9 +290,7 @@ class RemoteIndex:
 
     def new_manifest(self, depths: Mapping[str, int] | None = None) -> HeldManifest:
         """A manifest without parts, not written yet. No requests."""
-        return HeldManifest(
-            Manifest(seq=0, nonce="", updated_at="", depths=dict(depths or DEPTHS), partitions={}), None
-        )
+        return HeldManifest(Manifest(seq=0, nonce="", updated_at="", depths=dict(depths or DEPTHS)), None)
 
     def publish(self, entries: Mapping[str, FileEntry], held: HeldManifest, *, merge: bool = True) -> HeldManifest:
         """List files, part by part, and the parts in the manifest last. 1 PUT a part, and 1; and what others cost.
@@ -354,21 +409,33 @@ class RemoteIndex:
         )
 
 
+def _empty_listing(key: str) -> PartListing:
+    return PartListing(key=key, partitions={})
+
+
+class _NoListingError(Exception):
+    """A listing is not there."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
 def with_notes(manifest: Manifest, notes: Mapping[str, PartNote]) -> Manifest | None:
     """A manifest that says of some parts what is so now: those without files are not in it. None if it says so.
 
     A note of a part as it was later stays: the client that wrote that was faster here too.
     """
-    parts = dict(manifest.partitions)
+    parts = manifest.partitions
+    changed: dict[str, PartNote | None] = {}
     for name, note in notes.items():
         if name in parts and parts[name].seq > note.seq:
             continue
-        if note.count:
-            parts[name] = note
-        else:
-            parts.pop(name, None)
+        following = note if note.count else None
+        if parts.get(name) != following:
+            changed[name] = following
     is_first = manifest.seq == 0
-    return msgspec.structs.replace(manifest, partitions=parts) if is_first or parts != manifest.partitions else None
+    return msgspec.structs.replace(manifest, partitions=parts.changed(changed)) if is_first or changed else None
 
 
 def with_collections(manifest: Manifest, names: Iterable[str]) -> Manifest | None:

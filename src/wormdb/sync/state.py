@@ -10,10 +10,11 @@ from __future__ import annotations
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import CorruptionError, InvalidRequestError
-from wormdb.sync.index import IndexPart, Manifest, decode_manifest, decode_part, encode
+from wormdb.sync.index import IndexPart, Manifest, PartListing, decode_listing, decode_manifest, decode_part, encode
 from wormdb.sync.paths import STATE_FOLDER
 from wormdb.system.types import Version
 
@@ -34,6 +35,7 @@ CREATE TABLE IF NOT EXISTS parts (
     part TEXT PRIMARY KEY, key TEXT NOT NULL, version TEXT NOT NULL, nonce TEXT NOT NULL, body BLOB NOT NULL,
     is_applied INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS listings (key TEXT NOT NULL, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS marks (path TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS intents (
     path TEXT NOT NULL, sha256 BLOB NOT NULL, size INTEGER NOT NULL, is_settled INTEGER NOT NULL DEFAULT 0,
@@ -95,6 +97,7 @@ class LocalState:
         self.file = folder / STATE_FOLDER / "state.db"
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self._manifest: tuple[Manifest, Version] | None = None
+        self._listing: PartListing | None = None
         try:
             self._database = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA synchronous = FULL")
@@ -137,6 +140,16 @@ class LocalState:
         self._set_fact("url", url)
 
     @property
+    def asked_url(self) -> str | None:
+        """How its user wrote that bucket the last time."""
+        found = self._fact("asked url")
+        return None if found is None else str(found)
+
+    @asked_url.setter
+    def asked_url(self, url: str) -> None:
+        self._set_fact("asked url", url)
+
+    @property
     def client(self) -> str | None:
         """What this folder calls itself in tombstones."""
         found = self._fact("client")
@@ -155,14 +168,36 @@ class LocalState:
         body = self._fact("manifest")
         if not isinstance(body, bytes) or version is None:
             return None
-        self._manifest = decode_manifest(body, "manifest"), Version(str(version))
+        self._manifest = decode_manifest(body, "manifest", self._listing_of), Version(str(version))
         return self._manifest
+
+    def listing(self, key: str) -> PartListing | None:
+        """A listing of parts, if it is the one that was last read or written."""
+        if self._listing is None or self._listing.key != key:
+            row = self._database.execute("SELECT body FROM listings WHERE key = ?", (key,)).fetchone()
+            self._listing = None if row is None else decode_listing(row[0], key)
+        return self._listing
+
+    def _listing_of(self, key: str) -> PartListing:
+        found = self.listing(key)
+        if found is None:
+            raise CorruptionError(
+                f"the state of the sync, {self.file}",
+                reason="it names a listing that it does not have",
+                fix="remove the file: what is known of both sides is then compared anew",
+            )
+        return found
 
     def hold_manifest(self, manifest: Manifest, version: Version) -> None:
         """Know another one; nothing is written if it is the one that is known."""
         if self._fact("manifest version") == version:
             return
-        self._set_fact("manifest", encode(manifest))
+        self._set_fact("manifest", encode(manifest.stored()))
+        listing = manifest.partitions.listing
+        known = self._database.execute("SELECT key FROM listings").fetchone()
+        if listing is not None and known != (listing.key,):  # it is large, and seldom another
+            self._database.execute("DELETE FROM listings")
+            self._database.execute("INSERT INTO listings VALUES (?, ?)", (listing.key, encode(listing)))
         self._set_fact("manifest version", version)
         self._manifest = manifest, version
 
@@ -198,18 +233,31 @@ class LocalState:
 
     def files(self, prefixes: Iterable[str] = ()) -> dict[str, KnownFile]:
         """Files that are known, below some folders or all."""
-        columns = "SELECT path, size, mtime, sha256, synced FROM files"
+        query = "SELECT path, size, mtime, sha256, synced FROM files"
+        return {path: KnownFile(*row) for path, *row in self._rows(query, prefixes)}
+
+    def stamps(self, prefixes: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
+        """Size and time of the files that are known, below some folders or all: cheaper than `files`."""
+        query = "SELECT path, size, mtime FROM files"
+        return {path: (size, mtime) for path, size, mtime in self._rows(query, prefixes)}
+
+    def known_file(self, path: str) -> KnownFile | None:
+        """One file, if it is known."""
+        query = "SELECT size, mtime, sha256, synced FROM files WHERE path = ?"
+        row = self._database.execute(query, (path,)).fetchone()
+        return None if row is None else KnownFile(*row)
+
+    def _rows(self, query: str, prefixes: Iterable[str]) -> Iterable[tuple[Any, ...]]:
         chosen = tuple(prefixes)
         if not chosen:
-            return {path: KnownFile(*row) for path, *row in self._database.execute(columns)}
-        found: dict[str, KnownFile] = {}
-        for each in chosen:
-            rows = self._database.execute(
-                f"{columns} WHERE path = ? OR (path >= ? AND path < ?)",
+            return self._database.execute(query)
+        return chain.from_iterable(
+            self._database.execute(
+                f"{query} WHERE path = ? OR (path >= ? AND path < ?)",
                 (each, f"{each}/", f"{each}0"),  # "0" is the character after "/"
             )
-            found |= {path: KnownFile(*row) for path, *row in rows}
-        return found
+            for each in chosen
+        )
 
     def files_of_part(self, part: str) -> dict[str, KnownFile]:
         """Files of one part."""

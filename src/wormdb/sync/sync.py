@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from wormdb.errors import ClosedError, InvalidRequestError, NotFoundError, UnavailableError
-from wormdb.storage.meter import MeteredStore
-from wormdb.storage.open import open_store
-from wormdb.storage.pool import ThreadPool
-from wormdb.storage.retry import RetryingStore
-from wormdb.sync.difference import differences
 from wormdb.sync.folder import WorkFolder
-from wormdb.sync.index import iso_time
-from wormdb.sync.intents import settle
+from wormdb.sync.index import HeldManifest, iso_time
 from wormdb.sync.paths import DEPTHS, SCHEMA_FILE, STATE_FOLDER, WHOLE, SyncScope, check_path, part_of
-from wormdb.sync.pull import Pull
-from wormdb.sync.push import PreparedPush, Push
-from wormdb.sync.remote import FoundObjects, HeldManifest, RemoteIndex, with_collections
 from wormdb.sync.report import FileTrouble, SyncReport, SyncRules
 from wormdb.sync.state import LocalState
-from wormdb.sync.upkeep import Upkeep
+from wormdb.sync.survey import PreparedPush, survey
 from wormdb.system.clock import SystemChance, SystemClock, new_write_id
 
 if TYPE_CHECKING:
@@ -36,11 +26,15 @@ if TYPE_CHECKING:
 
     from wormdb.api.connection import Ledgers
     from wormdb.engine.ledger import Ledger
+    from wormdb.storage.meter import MeteredStore
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.sync.collections import CollectionSync
+    from wormdb.sync.pull import Pull
+    from wormdb.sync.push import Push
+    from wormdb.sync.remote import RemoteIndex
     from wormdb.sync.report import ConflictPolicy, FileDifference
-    from wormdb.sync.upkeep import SyncCheck
+    from wormdb.sync.upkeep import SyncCheck, Upkeep
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Sync"]
@@ -75,7 +69,9 @@ class Sync:
         clock: Clock | None = None,
         chance: Chance | None = None,
     ) -> None:
-        """Open both sides. No requests. Without `url` the folder is synced with the bucket that it was synced with.
+        """Open the folder. No requests. Without `url` it is synced with the bucket that it was synced with.
+
+        A bucket that it was synced with is opened by the first call that needs it; another one is refused here.
 
         `depths` says how many folders a part of a new index takes, by the first of them; an index that exists keeps
         its own. `told` hears each file that was sent or fetched, with its bytes. `conflicts` is as the schema of the
@@ -92,22 +88,53 @@ class Sync:
         self._policy: ConflictPolicy = conflicts or _policy_of(self._folder.root)
         self._depths = dict(DEPTHS if depths is None else depths)
         self._told = told
-        try:
-            bare = store or open_store(self._url(url), clock=self._clock, chance=self._chance)
-            self._remember_place(bare.name)
-        except BaseException:
-            self._state.close()
-            raise
-        self._meter = MeteredStore(bare, clock=self._clock)
-        self._pool = pool or ThreadPool(THREADS)
-        self._index = RemoteIndex(
-            RetryingStore(self._meter, clock=self._clock, chance=self._chance), self._pool, self._clock, self._chance
-        )
-        self._upkeep = Upkeep(
-            self._index, self._clock, holder=_holder(), hostname=socket.gethostname(), pid=os.getpid()
-        )
+        self._asked, self._store = url, store
+        if pool is not None:
+            self._pool = pool
         self._ledgers: Ledgers | None = None
         self._is_open = True
+        if store is not None or self._state.url is None or url not in (None, self._state.asked_url):
+            try:
+                self._remember_place(self._meter.name)
+            except BaseException:
+                self._state.close()
+                raise
+
+    @cached_property
+    def _pool(self) -> Pool:
+        from wormdb.storage.pool import ThreadPool
+
+        return ThreadPool(THREADS)
+
+    @cached_property
+    def _meter(self) -> MeteredStore:
+        """The bucket; opened by the first call that needs it, which most pushes do not."""
+        from wormdb.storage.meter import MeteredStore
+
+        bare = self._store
+        if bare is None:
+            from wormdb.storage.open import open_store
+
+            bare = open_store(self._url(self._asked), clock=self._clock, chance=self._chance)
+        self._remember_place(bare.name)
+        return MeteredStore(bare, clock=self._clock)
+
+    @cached_property
+    def _index(self) -> RemoteIndex:
+        from wormdb.storage.retry import RetryingStore
+        from wormdb.sync.remote import RemoteIndex
+
+        store = RetryingStore(self._meter, clock=self._clock, chance=self._chance)
+        return RemoteIndex(store, self._pool, self._clock, self._chance, self._state.listing)
+
+    @cached_property
+    def _upkeep(self) -> Upkeep:
+        import socket
+
+        from wormdb.sync.upkeep import Upkeep
+
+        host = socket.gethostname()
+        return Upkeep(self._index, self._clock, holder=_holder(host), hostname=host, pid=os.getpid())
 
     def _url(self, url: str | None) -> str:
         found = url or self._state.url
@@ -127,13 +154,16 @@ class Sync:
             )
         if known is None:
             self._state.url = name
+        # A path means another folder elsewhere.
+        if self._asked is not None and "://" in self._asked and self._asked != self._state.asked_url:
+            self._state.asked_url = self._asked
         if self._state.client is None:
             self._state.client = str(new_write_id(self._chance))[:16]
 
     @property
     def url(self) -> str:
         """The bucket."""
-        return self._meter.name
+        return self._state.url or self._meter.name
 
     @staticmethod
     def capabilities() -> dict[str, bool]:
@@ -162,10 +192,11 @@ class Sync:
         """
         with self._running() as usage:
             push = self._survey(scope, delete=delete, dry_run=dry_run, marked=marked, scan=scan)
-            work, report = self._work(), push.report
+            report = push.report
             if dry_run:
-                report.deleted_there += sorted(work.upload(push).deleted)
-            else:
+                report.deleted_there += sorted(self._work().upload(push).deleted)
+            elif not push.is_idle or self._state.manifest is None:
+                work = self._work()
                 for portion in work.portions(push):
                     work.commit(work.upload(portion))
                 self._serve_old(report, SyncScope.of(scope))
@@ -210,19 +241,20 @@ class Sync:
         self, scope: Any, *, delete: bool, dry_run: bool, lazy: bool, scan: bool, rebase: bool = False
     ) -> SyncReport:
         chosen = SyncScope.of(scope)
-        pull = Pull(self._index, self._folder, self._state, self._rules(is_lazy=lazy))
+        pull = self._puller(is_lazy=lazy)
         held = self._index.read_manifest()
         if not dry_run and self._state.has_intents:
             held = self._settled(held)
         names = {*self._state.collections()}
         if held is None:
             old = self._index.read_old()
-            found = self._index.discover() if old is None else FoundObjects(dict(old.entries), set())
-            names |= found.collections
+            listed = self._index.discover() if old is None else None
+            names |= set() if listed is None else listed.collections
+            files = old.entries if old is not None else listed.files if listed is not None else {}
             if dry_run:
                 report = pull.run(self._index.new_manifest(self._depths), chosen, mirror=delete, is_dry=True)
             else:
-                report = pull.apply_entries(found.files, chosen, self._depths)
+                report = pull.apply_entries(files, chosen, self._depths)
         else:
             if scan and not dry_run:
                 held = self._upkeep.scan(held, chosen)
@@ -252,6 +284,8 @@ class Sync:
 
         A file whose content the index does not know counts as the same if its size is.
         """
+        from wormdb.sync.difference import differences
+
         with self._running():
             chosen = SyncScope.of(scope)
             held = self._index.read_manifest()
@@ -291,8 +325,7 @@ class Sync:
             entry = None if part is None else part.files.get(path)
             if entry is None:
                 return False
-            pull = Pull(self._index, self._folder, self._state, self._rules(is_lazy=False))
-            found = pull.hydrate(path, entry)
+            found = self._puller(is_lazy=False).hydrate(path, entry)
             if isinstance(found, FileTrouble):
                 raise UnavailableError(f"file {path}", reason=found.reason)
             if found is not None:
@@ -324,7 +357,7 @@ class Sync:
     def check(self, *, repair: bool = False) -> SyncCheck:
         """Examine the index: parts that are not listed, paths that lead elsewhere. 1 LIST, 1 GET a part."""
         with self._running():
-            held = self._index.read_manifest()
+            held = self._index.read_manifest(is_broken=True)
             return self._upkeep.check(held or self._index.new_manifest(self._depths), repair=repair)
 
     def close(self) -> None:
@@ -332,8 +365,10 @@ class Sync:
         if self._is_open:
             self._is_open = False
             self._state.close()
-            self._pool.close()
-            self._meter.close()
+            if "_pool" in self.__dict__:
+                self._pool.close()
+            if "_meter" in self.__dict__:
+                self._meter.close()
 
     def __enter__(self) -> Self:
         return self
@@ -344,7 +379,14 @@ class Sync:
         self.close()
 
     def _work(self) -> Push:
+        from wormdb.sync.push import Push
+
         return Push(self._index, self._folder, self._state, self._rules())
+
+    def _puller(self, *, is_lazy: bool) -> Pull:
+        from wormdb.sync.pull import Pull
+
+        return Pull(self._index, self._folder, self._state, self._rules(is_lazy=is_lazy))
 
     def _survey(self, scope: Any, *, delete: bool, dry_run: bool, marked: bool, scan: bool) -> PreparedPush:
         marks = self._state.marks()
@@ -358,7 +400,10 @@ class Sync:
             held = self._upkeep.scan(held, chosen)
             with self._state.changing():
                 self._state.forget_index()
-        prepared = self._work().survey(held, chosen, mirror=delete, is_dry=dry_run)
+        prepared = PreparedPush(held, {}, report=SyncReport(is_dry=dry_run))
+        present = survey(self._folder, self._state, chosen, prepared, mirror=delete)
+        if delete:
+            self._work().mirror(prepared, chosen, present)
         prepared.marks = {path: number for path, number in marks.items() if chosen.holds(path) or chosen.is_whole}
         return prepared
 
@@ -372,6 +417,8 @@ class Sync:
 
     def _settled(self, held: HeldManifest | None) -> HeldManifest | None:
         """The manifest when it is known what became of a push that broke off; None if the index is one of before."""
+        from wormdb.sync.intents import settle
+
         if held is None and self._index.read_old() is not None:
             return None
         return settle(
@@ -383,6 +430,8 @@ class Sync:
         known = self._state.manifest
         if known is not None:
             return HeldManifest(*known)
+        from wormdb.sync.remote import with_collections
+
         found = self._index.read_manifest()
         if found is not None:
             return found
@@ -401,6 +450,7 @@ class Sync:
 
     def _collections(self) -> CollectionSync:
         """What brings collections from one side to the other; imported by the first that is met."""
+        from wormdb.storage.open import open_store
         from wormdb.sync.collections import CollectionSides, CollectionSync
 
         sides = CollectionSides(
@@ -429,6 +479,8 @@ class Sync:
         known = self._state.manifest
         if not wanted or (known is not None and wanted <= {*known[0].collections}):
             return
+        from wormdb.sync.remote import with_collections
+
         held = self._index.read_manifest() or self._index.new_manifest(self._depths)
         held = self._index.update_manifest(held, lambda one: with_collections(one, wanted))
         if held.version is not None:
@@ -447,10 +499,11 @@ class Sync:
     def _running(self) -> Iterator[Callable[[SyncReport], SyncReport]]:
         """While one process works on a folder, others wait; what the block returns is told its requests."""
         self._check_open()
-        mark = self._meter.mark()
+        mark = self._meter.mark() if "_meter" in self.__dict__ else None
 
         def usage(report: SyncReport) -> SyncReport:
-            report.requests = self._meter.since(mark).requests
+            if "_meter" in self.__dict__:
+                report.requests = (self._meter.mark() if mark is None else self._meter.since(mark)).requests
             return report
 
         with _alone(self._state.file.with_name("lock")):
@@ -490,8 +543,10 @@ def _policy_of(folder: Path) -> ConflictPolicy:
     return _POLICIES.get(found, "keep-both")
 
 
-def _holder() -> str:
+def _holder(host: str) -> str:
+    import getpass
+
     try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
+        return f"{getpass.getuser()}@{host}"
     except (OSError, KeyError):
-        return socket.gethostname()
+        return host

@@ -26,13 +26,13 @@ from wormdb.sync.index import (
     iso_time,
     milliseconds_of,
 )
-from wormdb.sync.paths import INDEX_FOLDER, LOCK, MANIFEST, MONOLITH, check_path, part_of
-from wormdb.sync.remote import HeldManifest, HeldPart, with_collections, with_notes
+from wormdb.sync.paths import INDEX_FOLDER, LISTINGS, LOCK, MANIFEST, MONOLITH, check_path, part_of
+from wormdb.sync.remote import HeldPart, with_collections, with_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wormdb.sync.index import Manifest
+    from wormdb.sync.index import HeldManifest, Manifest
     from wormdb.sync.paths import SyncScope
     from wormdb.sync.remote import OldIndex, RemoteIndex
     from wormdb.system.clock import Clock
@@ -220,6 +220,8 @@ class Upkeep:
     def compact(self, held: HeldManifest) -> SyncCheck:
         """Remove parts without files that nothing names for an hour, and what deletions left. Costs as `check`.
 
+        Also listings that no manifest names any more.
+
         A part is closed first, by compare-and-set: a client that writes to it then begins another object. An hour
         later its object goes.
         """
@@ -248,7 +250,8 @@ class Upkeep:
             if self._swap(key, closed, held_part):
                 closing[part.partition] = now
         if closing:
-            self._index.update_manifest(held, lambda one: _with_lives(one, closing))
+            held = self._index.update_manifest(held, lambda one: _with_lives(one, closing))
+        self._remove_listings(held, result, now)
         return result
 
     def _swap(self, key: str, part: IndexPart, before: HeldPart) -> bool:
@@ -294,8 +297,24 @@ class Upkeep:
             info.key
             for page in self._index.store.list(INDEX_FOLDER)
             for info in page.objects
-            if info.key != MANIFEST and info.key.endswith(".json")
+            if info.key != MANIFEST and info.key.endswith(".json") and not info.key.startswith(LISTINGS)
         ]
+
+    def _remove_listings(self, held: HeldManifest, result: SyncCheck, now: int) -> HeldManifest:
+        """Remove listings that the manifest does not name. 1 LIST, and 1 PUT if there is one, 1 DELETE.
+
+        The manifest is written once more before: a client that fell asleep between a listing and the manifest that
+        names it loses then, and its listing is named by nothing for good.
+        """
+        found = [info for page in self._index.store.list(LISTINGS) for info in page.objects]
+        old = {info.key for info in found if now - info.modified > REMAINS_MS}
+        if held.version is None or not old - {_listing_key(held)}:
+            return held
+        held = self._index.update_manifest(held, lambda one: one)
+        unnamed = sorted(old - {_listing_key(held)})
+        self._index.store.delete_many(unnamed)
+        result.removed += unnamed
+        return held
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -337,6 +356,11 @@ class Upkeep:
         info = self._index.store.head(LOCK)
         is_stale = probe.time is not None and probe.time - info.modified > LOCK_MS
         return IfMatch(probe.found.version) if is_stale else IfAbsent()
+
+
+def _listing_key(held: HeldManifest) -> str | None:
+    listing = held.manifest.partitions.listing
+    return None if listing is None else listing.key
 
 
 def _with_lives(manifest: Manifest, closing: Mapping[str, int]) -> Manifest | None:

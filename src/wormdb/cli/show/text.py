@@ -16,8 +16,6 @@ import click
 import msgspec
 
 from wormdb.cli.show.terminal import write_own
-from wormdb.format.kinds import Decimal128
-from wormdb.jobs.plain_text import plain_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,6 +68,8 @@ def time_text(moment: datetime | None) -> str:
 
 def number_text(value: Any) -> str:
     """A number with commas between thousands, anything else as in a cell."""
+    from wormdb.format.kinds import Decimal128
+
     if isinstance(value, Decimal128):
         value = value.to_decimal()
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
@@ -79,11 +79,15 @@ def number_text(value: Any) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether a value is aligned to the right."""
+    from wormdb.format.kinds import Decimal128
+
     return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
 
 
 def cell_of(value: Any) -> str:
     """A value in one line of a table; nothing for a missing one."""
+    from wormdb.jobs.plain_text import plain_of  # commands that show no documents do not need what it needs
+
     if value is None:
         return "null"
     return one_line(plain_of(value) or "")
@@ -168,6 +172,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)):
         return value
+    from wormdb.jobs.plain_text import plain_of
+
     return plain_of(value)
 
 
