@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PUBLIC = [
     "Adoption",
     "AlreadyExistsError",
+    "BarrierError",
     "BlobReader",
     "BlobReference",
     "BlobTarget",
@@ -32,6 +33,7 @@ PUBLIC = [
     "Database",
     "DeleteResult",
     "Document",
+    "DropResult",
     "Explanation",
     "FileFault",
     "FilesStatus",
@@ -56,6 +58,7 @@ PUBLIC = [
     "Query",
     "ReadableFiles",
     "Rejection",
+    "RemovedError",
     "Repair",
     "Results",
     "SchemaError",
@@ -102,6 +105,7 @@ RENAMED = {
 
 PARENTS = {
     "AlreadyExistsError": "WormError",
+    "BarrierError": "UnavailableError",
     "ClosedError": "WormError",
     "ConflictError": "WormError",
     "CorruptionError": "WormError",
@@ -111,6 +115,7 @@ PARENTS = {
     "NotFoundError": "WormError",
     "OutcomeUnknownError": "WormError",
     "PermissionDeniedError": "WormError",
+    "RemovedError": "NotFoundError",
     "SchemaError": "InvalidRequestError",
     "SchemaMismatchError": "InvalidRequestError",
     "SnapshotTooOldError": "WormError",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.history.snapshots import Snapshot
     from wormdb.errors import (
         AlreadyExistsError,
+        BarrierError,
         ClosedError,
         ConflictError,
         CorruptionError,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         OutcomeUnknownError,
         PermissionDeniedError,
         Problem,
+        RemovedError,
         SchemaError,
         SchemaMismatchError,
         SnapshotTooOldError,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from wormdb.format.blob import BlobReference, reference_of
     from wormdb.maintenance.audit.report import Finding, Loss, Repair, Verification
     from wormdb.maintenance.gc.report import GcResult, Tally, Victim
+    from wormdb.maintenance.removal import DropResult
     from wormdb.query.execute.explain import Explanation
     from wormdb.settings import Settings
     from wormdb.storage.open import open_store
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adoption",
     "AlreadyExistsError",
+    "BarrierError",
     "BlobReader",
     "BlobReference",
     "BlobTarget",
@@ -85,6 +89,7 @@ __all__ = [
     "Database",
     "DeleteResult",
     "Document",
+    "DropResult",
     "Explanation",
     "FileFault",
     "FilesStatus",
@@ -109,6 +114,7 @@ __all__ = [
     "Query",
     "ReadableFiles",
     "Rejection",
+    "RemovedError",
     "Repair",
     "Results",
     "SchemaError",
@@ -147,6 +153,7 @@ __all__ = [
 _LATER = {
     "Adoption": "wormdb.files.adopt.adopt",
     "AlreadyExistsError": "wormdb.errors",
+    "BarrierError": "wormdb.errors",
     "BlobReader": "wormdb.api.blobs",
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.api.blobs",
@@ -161,6 +168,7 @@ _LATER = {
     "Database": "wormdb.api.database",
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
+    "DropResult": "wormdb.maintenance.removal",
     "Explanation": "wormdb.query.execute.explain",
     "FileFault": "wormdb.files.compare.faults",
     "FilesStatus": "wormdb.files.status",
@@ -185,6 +193,7 @@ _LATER = {
     "Query": "wormdb.api.query",
     "ReadableFiles": "wormdb.api.files",
     "Rejection": "wormdb.api.imports.records",
+    "RemovedError": "wormdb.errors",
     "Repair": "wormdb.maintenance.audit.report",
     "Results": "wormdb.api.results",
     "SchemaError": "wormdb.errors",

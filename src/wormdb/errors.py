@@ -9,6 +9,7 @@ WormError
 │   ├── SchemaMismatchError   the database has another definition: apply yours, or use its own
 │   └── ValidationError       correct the document; `problems` lists every field
 ├── NotFoundError             the thing does not exist
+│   └── RemovedError          the collection is being removed: finish that, or use another name
 ├── AlreadyExistsError        the thing exists already
 │   └── UniqueViolationError  another document has this value of a unique index
 ├── ConflictError             read again, decide again, retry
@@ -17,6 +18,7 @@ WormError
 │   └── TransactionTooOldError    a transaction was open for too long: run it again
 ├── PermissionDeniedError     get the credentials or the right
 ├── UnavailableError          nothing was done; retry later
+│   └── BarrierError          other processes may still use it: retry later
 ├── OutcomeUnknownError       it may have happened: look before retrying
 ├── CorruptionError           bytes are damaged: restore or rebuild the object
 ├── UnsupportedFormatError    written by a newer wormdb: upgrade
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyExistsError",
+    "BarrierError",
     "ClosedError",
     "ConflictError",
     "CorruptionError",
@@ -48,6 +51,7 @@ __all__ = [
     "OutcomeUnknownError",
     "PermissionDeniedError",
     "Problem",
+    "RemovedError",
     "SchemaError",
     "SchemaMismatchError",
     "SnapshotTooOldError",
@@ -176,6 +180,12 @@ class NotFoundError(WormError):
     """The object, document or name does not exist."""
 
 
+class RemovedError(NotFoundError):
+    """The collection is being removed, and its name is not free before that is done; nothing was written."""
+
+    default_fix = "finish it with db.drop(name) or `worm drop`: then the name is free again"
+
+
 class AlreadyExistsError(WormError):
     """The object, document or name exists already; the existing one was not touched."""
 
@@ -245,6 +255,10 @@ class UnavailableError(WormError):
     """The store did not serve the request, and it had no effect. Retry later."""
 
     default_fix = "retry later"
+
+
+class BarrierError(UnavailableError):
+    """Other processes may still use a collection that was removed; nothing was deleted."""
 
 
 class OutcomeUnknownError(WormError):

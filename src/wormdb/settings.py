@@ -138,6 +138,9 @@ DATED_MAX: Final = 64
 """Corrections of times in a root."""
 KNOWLEDGE_MS_MAX: Final = 60_000
 """How long what a process knows of a collection is trusted, between two answers, by the store's time."""
+REMOVED_MS: Final = 90_000
+"""Entries of a removed collection stay this long after its root says so: KNOWLEDGE_MS_MAX, and what the clocks of a
+store's machines may differ by."""
 ROOT_MS_MAX: Final = 600_000
 """How old the root is that a process reads from, by the store's time, before it reads it again."""
 LOG_RETENTION_MS_MIN: Final = 3_600_000

@@ -75,6 +75,7 @@ def ms(count: float) -> float:
 
 _RETENTION = days(ms(DEFAULTS.log_retention_ms))
 _CURSOR = minutes(ms(limits.CURSOR_MS_MAX))
+_REMOVED = seconds(ms(limits.REMOVED_MS))
 _ROOT = minutes(ms(limits.ROOT_MS_MAX))
 _BREATH = f"{PACE.breath_seconds:g} s"
 _BEAT = f"{PACE.interval_ms * PACE.idle_factor / 1000:g} s"
@@ -154,6 +155,15 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("of one type and {} bytes at most on average", (limits.FOUND_VALUE_BYTES_MAX,)),
         ("there are up to {}, the most frequent", (limits.FOUND_COLUMNS_MAX,)),
         ("of more than {} names or {} bytes", (limits.FOUND_PATH_DEPTH_MAX, limits.FOUND_PATH_BYTES_MAX)),
+        ("entries through `rn` stay for {} after it", (_REMOVED,)),
+    ],
+    "docs/design/0031-removal.md": [
+        ("**The last entries stay for {}** after the first swap", (_REMOVED,)),
+        ("for {} between two answers", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
+    ],
+    "docs/how-to/drop.md": [
+        ("## The last {} of the log", (_REMOVED,)),
+        ("So the last entries stay for {}, by the store's time", (_REMOVED,)),
     ],
     "docs/format/values.md": [
         ("| a document as JSON | {} | `DOCUMENT_BYTES_MAX`", (mib(limits.DOCUMENT_BYTES_MAX),)),
@@ -286,6 +296,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     ],
     "docs/reference/command.md": [
         ("found, up to {}, and the planner uses it", (kib(limits.FIELD_STATISTICS_BYTES_MAX),)),
+        ("the last entries of its log stay for {}, until worm gc", (_REMOVED,)),
     ],
 }
 

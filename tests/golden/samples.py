@@ -45,6 +45,7 @@ from wormdb.format.membership import FilterRun
 from wormdb.format.node import Child, Inner, Leaf
 from wormdb.format.past import SnapshotMark, Version, encode_past, past_id
 from wormdb.format.root import (
+    AppliedMark,
     CondemnedBlob,
     FunctionEntry,
     IndexRoot,
@@ -320,6 +321,56 @@ def transaction_floor() -> TransactionFloor:
 def function_root() -> Root:
     """It needs a release that knows functions."""
     return structs.replace(root(), functions=(FunctionEntry(name="isAdult", filter=b'{"age":{"$gte":18}}', number=10),))
+
+
+def closing_entry() -> Entry:
+    """The last one of a collection."""
+    return Entry(
+        number=11,
+        write_id=write_id(50),
+        misc=1_700_000_000_000_768,
+        node=3,
+        previous=digest(8),
+        batches=(LoggedBatch(id=write_id(51), actor="ada"),),
+        events=(CollectionClosed(reason="drop"),),
+    )
+
+
+def closed_root() -> Root:
+    """While a removed collection is purged."""
+    return Root(
+        path=PATH,
+        collection=WriteId(COLLECTION),
+        revision=18,
+        write_id=write_id(52),
+        misc=1_700_000_000_001_024,
+        applied=11,
+        hash_applied=digest(9),
+        trimmed=11,
+        hash_trimmed=digest(9),
+        marks=(AppliedMark(7, 1_700_000_000_000),),
+        entered=1_700_000_000_000_768,
+        definition=b'{"Customer":{"path":"@org/customers/(id:string)"}}',
+        history_from=11,
+        blob_newest=11,
+        blob_floor=11,
+        closed=CollectionClosed(reason="drop"),
+        removed=11,
+    )
+
+
+def tombstone() -> Root:
+    """What a removed collection leaves: the name is free, and the numbers go on."""
+    return structs.replace(
+        closed_root(),
+        collection=write_id(53),
+        revision=19,
+        write_id=write_id(54),
+        marks=(),
+        definition=b"",
+        closed=None,
+        removed_at=1_700_000_060_000,
+    )
 
 
 def adopting_entry() -> Entry:

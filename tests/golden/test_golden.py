@@ -44,7 +44,10 @@ KINDS = {
     "frame.bin": FrameKind.NODE,
     "inner.bin": FrameKind.NODE,
     "leaf.bin": FrameKind.NODE,
+    "entry_closing.bin": FrameKind.ENTRY,
     "root.bin": FrameKind.ROOT,
+    "root_closed.bin": FrameKind.ROOT,
+    "root_tombstone.bin": FrameKind.ROOT,
     "root_adopted.bin": FrameKind.ROOT,
     "root_functions.bin": FrameKind.ROOT,
     "root_transactions.bin": FrameKind.ROOT,
@@ -52,7 +55,7 @@ KINDS = {
     "transaction_record.bin": FrameKind.TRANSACTION,
     "transaction_floor.bin": FrameKind.FLOOR,
 }
-VERSIONS = {"root_functions.bin": 2, "root_transactions.bin": 3}
+VERSIONS = {"root_functions.bin": 2, "root_transactions.bin": 3, "root_tombstone.bin": 4}
 """Of those that are not of the first."""
 
 
@@ -95,6 +98,11 @@ def test_old_bytes_give_the_expected_values() -> None:
     record = samples.transaction_record()
     assert decode_record(stored("transaction_record.bin"), name="x", transaction=record.tx) == record
     assert decode_floor(stored("transaction_floor.bin"), name="x") == samples.transaction_floor()
+    closing = decode_entry(stored("entry_closing.bin"), name="x", number=11, collection=collection)
+    assert closing == samples.closing_entry()
+    closed = decode_root(stored("root_closed.bin"), name="x", path=samples.PATH, collection=collection)
+    assert closed == samples.closed_root()
+    assert decode_root(stored("root_tombstone.bin"), name="x", path=samples.PATH) == samples.tombstone()
     adopted = decode_root(stored("root_adopted.bin"), name="x", path=samples.PATH, collection=collection)
     assert adopted == samples.adopted_root()
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)

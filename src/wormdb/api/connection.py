@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
+from wormdb.engine.log.paths import ENGINE_FOLDER, REMOVED_MARK, EnginePaths, is_immutable
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from wormdb.engine.ledger import ForwardMode, Ledger, MiscClock, Runtime
+    from wormdb.engine.state.definition import Definition
     from wormdb.files.foreign.collections import ForeignCollections
     from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.collection import StoredCollection
@@ -175,6 +176,7 @@ class Ledgers:
             columns=ColumnCache(self._columns_bytes),
             after_forward=self._publish_files,
             trim_floor=self._trim_floor,
+            remove_files=self._remove_files,
             is_distant=self._is_distant,
             writers=ThreadPool(WRITER_THREADS) if isinstance(self._pool, ThreadPool) else self._pool,
         )
@@ -217,6 +219,16 @@ class Ledgers:
     def _trim_floor(self, prefix: str) -> LogNumber | None:
         return self.files.trimmed_floor(prefix)
 
+    def _remove_files(self, prefix: str, definition: Definition, check: Callable[[], None]) -> int:
+        from wormdb.files.compare.check import file_names
+        from wormdb.files.sync import remove_files
+
+        self.files.forget(prefix)
+        names = file_names(definition, prefix)
+        if names is None or definition.files is None or not definition.files.enabled:
+            return 0  # what lies there is not ours
+        return remove_files(self.files.site(self.fresh(prefix)), names, check=check)
+
     def of(self, prefix: str) -> Ledger:
         """The ledger of the collection in this folder. No requests; raises ClosedError."""
         self.lifetime.check()
@@ -229,6 +241,15 @@ class Ledgers:
     def fresh(self, prefix: str) -> Ledger:
         """A ledger of its own, which begins with the newest root, where one in use may stand on an older one."""
         return self.runtime.open(prefix)
+
+    def forget(self, prefix: str) -> None:
+        """Know nothing of a collection, as after a start. No requests."""
+        with self._lock:
+            known = self._opened.get(prefix)
+        if known is not None:
+            known.forget()
+        if self._foreign is not None:
+            self._foreign.forget(prefix)
 
     def opened(self) -> dict[str, Ledger]:
         """Those that were opened so far, by folder."""
@@ -297,18 +318,27 @@ class Ledgers:
 # --- Find the collections of a bucket without a schema: the last resort, because it lists.
 
 
-def find_collections(store: Store, schema: Schema | None = None, pool: Pool | None = None) -> list[str]:
+def find_collections(
+    store: Store, schema: Schema | None = None, pool: Pool | None = None, *, with_removed: bool = False
+) -> list[str]:
     """The folders that hold a collection, in order. 1 LIST for each folder above them and for each of them.
 
     Folders of one depth are listed side by side. The folders inside a collection may be one for each document: they are
-    searched only if the schema has a model whose collections lie there.
+    searched only if the schema has a model whose collections lie there. Where one was removed, 1 or 2 GETs more tell
+    whether it was made anew; `with_removed` also gives those of which something is left.
     """
     paths = [] if schema is None else [model.path for model in schema.models.values()]
     found: list[str] = []
     depth = [("", False)]
 
     def inner(folder: str) -> list[str]:
-        return [inner for page in store.list(folder, delimiter="/") for inner in page.prefixes]
+        pages = list(store.list(folder, delimiter="/"))
+        folders = [inner for page in pages for inner in page.prefixes]
+        engine = folder + ENGINE_FOLDER
+        is_marked = any(info.key == folder + REMOVED_MARK for page in pages for info in page.objects)
+        if is_marked and engine in folders and _is_gone(store, folder, with_removed):
+            folders.remove(engine)
+        return folders
 
     while depth:
         listed = zip(depth, (pool or SerialPool()).map(inner, [folder for folder, _ in depth]), strict=True)
@@ -322,3 +352,9 @@ def find_collections(store: Store, schema: Schema | None = None, pool: Pool | No
                 if is_free and not folder.removeprefix(below).startswith("."):
                     depth.append((folder, is_inside or is_collection))
     return sorted(found)
+
+
+def _is_gone(store: Store, folder: str, is_finished: bool) -> bool:
+    from wormdb.maintenance.removal import is_gone  # few databases have such a folder
+
+    return is_gone(store, folder, is_finished=is_finished)

@@ -33,16 +33,17 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import ClassCodec, Codec, Document
     from wormdb.api.files import FilesPlacement, ReadableFiles
+    from wormdb.api.removal import Removal
     from wormdb.api.schema import Evolution, ModelConversions, ModelPlan, PublishedSchema, SchemaPlan
     from wormdb.api.status import CollectionStatus
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.files.foreign.collection import ForeignCollection
-    from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.audit.report import Repair, Verification
     from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
+    from wormdb.maintenance.removal import DropResult
     from wormdb.schema.difference import SchemaDifference
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.meter import MeteredRequest, Usage
@@ -342,10 +343,29 @@ class Database(TransactionMethods):
         return {name: model for name, model in known.items() if name not in kept}
 
     @works
-    def collections(self) -> list[str]:
-        """The folder of every collection there is, in order. 1 LIST for each folder above them: not for every day."""
-        self._lifetime.check()
-        return find_collections(self._store, self.schema, self._pool)
+    def collections(self, *, with_removed: bool = False) -> list[str]:
+        """The folder of every collection there is, in order. 1 LIST for each folder above them: not for every day.
+
+        `with_removed` adds those that were removed and of which something is left to be deleted.
+        """
+        return find_collections(self._store, self.schema, self._pool, with_removed=with_removed)
+
+    @works
+    def drop(self, name: str, *, missing_ok: bool = False, wait: bool = False) -> DropResult | None:
+        """Remove a collection, by model or folder, with all that it has: its name is free then. See `Removal.drop`.
+
+        3 GETs and what a read costs, 4 PUTs, and for each 1,000 objects 1 LIST, 1 GET and 1 DELETE; the same for
+        readable files, and 4 LISTs at least. Raises NotFoundError unless `missing_ok`, then it returns None;
+        UnavailableError, OutcomeUnknownError.
+        """
+        return self.removal(name).drop(missing_ok=missing_ok, wait=wait)
+
+    def removal(self, name: str) -> Removal:
+        """The two steps of `drop` on their own, for a collection by its model or folder. No requests."""
+        from wormdb.api.removal import Removal
+
+        (prefix,) = self._prefixes([name])
+        return Removal(prefix, self._ledgers, self._by, self._clock)
 
     @works
     def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:
@@ -517,6 +537,7 @@ class Database(TransactionMethods):
         self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any]
     ) -> Access[T]:
         from wormdb.api.access import Access, Freshness
+        from wormdb.api.home import CollectionHome
         from wormdb.api.write import Writer
 
         writer = Writer(
@@ -532,7 +553,7 @@ class Database(TransactionMethods):
             self._ledger(prefix),
             writer,
             self._ledgers.plans_of(prefix),
-            home=_Home(self._publish, partial(self._access_of, outer=outer), self._ledgers, self._metered),
+            home=CollectionHome(self._publish, partial(self._access_of, outer=outer), self._ledgers, self._metered),
             settings=self._settings,
             clock=self._clock,
             chance=self._chance,
@@ -577,23 +598,3 @@ class Database(TransactionMethods):
     def _publish(self) -> None:
         if self._declared.schema is not None:
             self._published.add(self._declared.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class _Home:
-    """A database as one of its collections sees it."""
-
-    publish: Callable[[], None]
-    access_of: Callable[[str], Access[Any]]
-    ledgers: Ledgers
-    metered: MeteredStore
-
-    @property
-    def files(self) -> FilesKeeper:
-        return self.ledgers.files
-
-    def usage(self) -> Usage:
-        return self.metered.mark()
-
-    def collect(self, folder: str, *, dry_run: bool) -> GcResult:
-        return self.ledgers.gc(folder, dry_run=dry_run)

@@ -30,6 +30,7 @@ VERBS = {
     "cost": "Estimate the monthly bill of a workload, or show what a database uses.",
     "diff": "Show the fields in which two versions of a document differ.",
     "doctor": "Test whether a bucket or folder can hold a database.",
+    "drop": "Remove a collection with all that it has: its name is free then.",
     "files": "Show, reconcile, switch on and switch off readable files.",
     "forward": "Bring the log into blocks, indexes and history.",
     "function": "Register, show and drop named filters of a collection.",

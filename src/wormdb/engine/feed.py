@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 from wormdb.engine.blocks.fetch import rows_at
 from wormdb.engine.blocks.runs import held_of
 from wormdb.engine.commit.head import is_recent
-from wormdb.errors import InvalidRequestError, SnapshotTooOldError
+from wormdb.errors import InvalidRequestError, RemovedError, SnapshotTooOldError
 from wormdb.format.entry import LoggedChange
-from wormdb.format.event import JobAttached
+from wormdb.format.event import CollectionClosed, JobAttached
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import LoggedBatch
     from wormdb.system.types import StoreTime
 
-__all__ = ["Feed", "FeedHistory", "FeedParts", "LedgerPast", "places_of"]
+__all__ = ["Feed", "FeedHistory", "FeedParts", "LedgerPast", "check_goes_on", "places_of"]
 
 
 class FeedHistory(Protocol):
@@ -102,11 +102,15 @@ class Feed:
         begin = self._number
         for tail in self._log.rounds(begin):
             state = None if is_recent(self._known, tail.last) else self._check()
+            if begin < self._number and begin == 0:
+                yield from self.poll()  # the slots of a life that ended are not its own
+                return
             if state is not None and not tail.records and self._number == begin:
                 self._check_last(state)
             for record in tail.records:
                 self._check_same(record.entry.previous)
                 self._number, self._digest = record.number, record.hash
+                check_goes_on(record, self._log.collection)
                 yield record
             # An entry that was there may be old, and the next one be trimmed in a moment; only an empty slot
             # and what no root has applied yet are known for a while.
@@ -118,6 +122,8 @@ class Feed:
     def _check(self) -> RootState:
         # Read after the slots: what is not trimmed now was not trimmed when they were looked at.
         state = self._register.read()
+        if self._number == 0 and state.root is not None:
+            self._number = LogNumber(state.root.removed)  # the beginning of a collection that was made anew
         if state.root is not None and state.root.trimmed > self._number:
             raise SnapshotTooOldError(
                 f"the log of {self._log.collection} after number {self._number}",
@@ -147,6 +153,16 @@ class Feed:
             f"the log of {self._log.collection} after entry {self._number}",
             reason=f"{reason}: the number is wrong, or the collection was removed and made again",
             fix="begin with 0, or with the newest entry",
+        )
+
+
+def check_goes_on(record: LogRecord, collection: str) -> None:
+    """Raise RemovedError if an entry removed the collection: what follows it are changes of another one."""
+    if any(isinstance(event, CollectionClosed) for event in record.entry.events):
+        raise RemovedError(
+            f"the log of {collection}",
+            reason=f"entry {record.number} removed the collection",
+            fix=f"forget its documents; what comes behind entry {record.number} is of a new collection",
         )
 
 
@@ -193,7 +209,9 @@ class FeedParts:
             found = self.log.between(LogNumber(start), LogNumber(stop), self.register)
             if found is None:
                 self._too_old(start + 1)
-            yield from found
+            for record in found:
+                check_goes_on(record, self.log.collection)
+                yield record
 
     def changes(
         self, record: LogRecord, start: int = 0, stop: int | None = None, *, with_before: bool = True

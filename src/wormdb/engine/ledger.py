@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.history.read import History
     from wormdb.engine.index.read import IndexReader
+    from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.engine.transact.arbiter import Arbiter
     from wormdb.engine.transact.coordinator import Coordinator
@@ -105,6 +106,8 @@ class Runtime:
     """Brings readable files to a root that has applied the log through a number; without it none are written."""
     trim_floor: Callable[[str], LogNumber | None] = lambda _: None
     """The lowest number of a collection's log that all readers beside the root have applied; None if there are none."""
+    remove_files: Callable[[str, Definition, Callable[[], None]], int] = lambda _collection, _definition, _check: 0
+    """Deletes the readable files that a collection of a definition kept, after a check each time; how many."""
     is_distant: bool = False
     """Whether an answer of the store takes so long that two are better asked for at once."""
     decisions: Decisions = field(default_factory=Decisions)

@@ -285,14 +285,23 @@ def _write_all(site: CollectionFiles) -> None:
         log.info("%s: another process writes the readable files", site.ledger.collection)
 
 
-def remove_files(site: CollectionFiles, names: FileNames, told: Callable[[int], None] = lambda _: None) -> int:
+def remove_files(
+    site: CollectionFiles,
+    names: FileNames,
+    told: Callable[[int], None] = lambda _: None,
+    check: Callable[[], None] = lambda: None,
+) -> int:
     """Delete every readable file of a collection, and nothing else; how many. For one whose files are switched off.
 
-    1 LIST for each 1,000 objects and 1 DELETE for each 1,000 files.
+    1 LIST for each 1,000 objects and 1 DELETE for each 1,000 files; what `check` costs before each of these, which
+    raises if they must stay.
     """
     count = 0
+    check()
     site.store.delete(site.register.key)  # first, because the log waits for what a record says
     for page in list_files(site.store, names):
+        if page:
+            check()
         _delete(site, [key for key, _ in page])
         count += len(page)
         told(count)

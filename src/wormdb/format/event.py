@@ -142,7 +142,10 @@ class ShardsChanged(_Event, frozen=True, tag="shards"):
 
 
 class CollectionClosed(_Event, frozen=True, tag="closed"):
-    """The log ends here; `follows` names the collections that go on, none after a drop. Reserved."""
+    """The collection ends here: it has no documents from this entry on, and takes none until a root says otherwise.
+
+    `follows` names the collections that go on, none after a removal. It is reserved: see `check_acted_on`.
+    """
 
     reason: Name = msgspec.field(name="r")
     follows: tuple[Name, ...] = msgspec.field(name="f", default=())
@@ -269,15 +272,20 @@ EVENT_KINDS: frozenset[str] = frozenset(
 )
 """Their stored names."""
 
-RESERVED: Final = (ModeChanged, ShardsChanged, CollectionClosed)
+RESERVED: Final = (ModeChanged, ShardsChanged)
 """Kinds that the format has for later releases. This one writes none of them and acts on none."""
 
 
 def check_acted_on(events: Iterable[Event], *, name: str) -> None:
     """Raise UnsupportedFormatError if object `name` has an event that this release does not act on. No requests."""
-    found = {str(type(event).__struct_config__.tag) for event in events if isinstance(event, RESERVED)}
+    found = {str(type(event).__struct_config__.tag) for event in events if _is_reserved(event)}
     if found:
         refuse_kinds(found, name=name)
+
+
+def _is_reserved(event: Event) -> bool:
+    """Whether a later release may write it; a log that goes on in others is one of these."""
+    return isinstance(event, RESERVED) or (isinstance(event, CollectionClosed) and bool(event.follows))
 
 
 def refuse_kinds(kinds: Iterable[str], *, name: str) -> NoReturn:

@@ -32,6 +32,8 @@ class CollectionActivity(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """Entries that it knows of and that were not brought forward yet."""
     error: Annotated[str, Meta(max_length=1000)] = ""
     """Why its last round failed; empty if it did not."""
+    removed: bool = False
+    """Whether the entry of that number removed it."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

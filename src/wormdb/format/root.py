@@ -56,6 +56,8 @@ _VERSION_FUNCTIONS: Final = 2
 """Of a root with functions: a release that does not know them would write the next root without them."""
 _VERSION_TRANSACTIONS: Final = 3
 """Of a root with pending transactions: a release that does not know them would write over what they hold."""
+_VERSION_REMOVED: Final = 4
+"""Of a root with `removed_at`: a release that does not know it would delete entries that others still need."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -217,7 +219,11 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     changes: Count = msgspec.field(name="g", default=0)
     """How many changed documents were ever forwarded, about: it tells how old statistics are."""
     closed: CollectionClosed | None = msgspec.field(name="y", default=None)
-    """Reserved, as the event is: `wormdb.engine.log.root` refuses a root that has it."""
+    """While a removed collection is purged: it has no documents, and no process writes to it."""
+    removed: Count = msgspec.field(name="rn", default=0)
+    """The entry that ended the collection that had this name before: numbers up to it are of an earlier life."""
+    removed_at: Count | None = msgspec.field(name="rt", default=None)
+    """A store time since that root: entries through `removed` stay for a while after it, though they are trimmed."""
     files: FilesSwitched | None = msgspec.field(name="f", default=None)
     """Whether readable files are kept, and where; None if it was never set."""
     versions: tuple[SchemaVersion, ...] = msgspec.field(name="vs", default=())
@@ -256,7 +262,7 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
     With `collection` it must also be that incarnation. Raises CorruptionError, UnsupportedFormatError.
     """
     frame = decode_frame(
-        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_TRANSACTIONS, bytes_max=ROOT_BYTES_MAX
+        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_REMOVED, bytes_max=ROOT_BYTES_MAX
     )
     root = decode_message(_DECODER, frame.payload, name=name)
     if collection is not None and root.collection != collection:
@@ -270,6 +276,8 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
 
 def _version(root: Root) -> int:
     """The oldest version that does not misread it: one that passes over a pending transaction would."""
+    if root.removed_at is not None:
+        return _VERSION_REMOVED
     if root.pending:
         return _VERSION_TRANSACTIONS
     return _VERSION_FUNCTIONS if root.functions else _VERSION
@@ -282,6 +290,8 @@ def _fault(root: Root) -> str | None:
         return "a block ends before it begins"
     if not _ascending([index.name for index in root.indexes]):
         return "its indexes are not in order of their names"
+    if root.removed > root.trimmed:
+        return f"it was removed by entry {root.removed} but is trimmed only to {root.trimmed}"
     if not _ascending([each.name for each in root.functions]):
         return "its functions are not in order of their names"
     return None

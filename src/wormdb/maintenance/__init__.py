@@ -1,4 +1,4 @@
-"""Looking after what is stored: verify, repair, garbage collection.
+"""Looking after what is stored: verify, repair, garbage collection, removal.
 
 Other packages import these modules only; `tests/test_tidy.py` holds it. Those of PUBLIC_TO are parts of a check, for
 jobs that check a collection in pieces.
@@ -11,6 +11,7 @@ PUBLIC = {
     "audit.repair": "what is damaged made again",
     "gc.collect": "what is not needed any more removed",
     "gc.report": "what garbage collection removed",
+    "removal": "a collection removed, and what is left of it",
 }
 PUBLIC_TO = {
     "jobs": ("audit.chain", "audit.lists", "audit.parts", "gc.jobs"),

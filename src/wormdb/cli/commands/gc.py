@@ -37,7 +37,11 @@ def command(url: str | None, names: tuple[str, ...], *, dry_run: bool, as_json: 
     """
     place, names = place_of(url, names)
     with connect(place, settings=Settings(forward="manual")) as database:
-        wanted = [each.prefix for each in existing_status(database, names)] if names else database.collections()
+        wanted = (
+            [each.prefix for each in existing_status(database, names)]
+            if names
+            else database.collections(with_removed=True)
+        )
         is_shown = sys.stderr.isatty() and not as_json
         found = database.gc(wanted, dry_run=dry_run, told=_tell if is_shown else None)
         if not names and not dry_run:

@@ -316,8 +316,8 @@ class Head:
         Raises CorruptionError if it contradicts what is known.
         """
         with self.lock:
-            if not self.opened or record.number > self.number + 1:
-                return
+            if not self.opened or record.number > self.number + 1 or (self.is_closed and record.number > self.number):
+                return  # behind the end of a removed collection another life begins, with a root of its own
             if record.number <= self.number:
                 known = self._points.get(record.number)
                 if known is not None and known.hash != record.hash:
@@ -376,7 +376,14 @@ class Head:
                 log.info("%s: %s is gone, the newest root is read", self._log.collection, error.key)
                 self.forget()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the collection was removed, as far as is known. No requests."""
+        return self._last.definition.closed is not None
+
     def _view(self, point: Point) -> View:
+        if point.definition.closed is not None:
+            return View(point.number, point.definition, EmptyBase(), point.number, Overlay(), 0, Jobs())
         return View(
             point.number,
             point.definition,
@@ -432,11 +439,13 @@ class Head:
         # Found or not, an answer about a slot that was trimmed means nothing: even an entry
         # there may be a late write of a process that slept.
         state = None
-        if not is_recent(known, tail.last) or self._is_root_old(tail.last):
+        if not is_recent(known, tail.last) or self._is_root_old(tail.last) or self.is_closed:
             state = self._register.read()
             if not self._is_current(state, LogNumber(number + 1)):
                 return None
         for record in tail.records:
+            if self.is_closed and record.number > self.number:
+                return None  # the collection was made anew since
             self.absorb(record)
             number = record.number
         # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
@@ -465,6 +474,8 @@ class Head:
             ours, incarnation = self._points.get(LogNumber(state.root.applied)), self._incarnation
         if incarnation is not None and state.root.collection != incarnation:
             return False  # it was removed, and made anew
+        if self.is_closed and state.root.closed is None and state.root.applied >= slot - 1:
+            return False  # the same, where no root was known before
         if state.root.trimmed >= slot or (ours is not None and ours.hash != state.root.hash_applied):
             return False
         self.rebase(state)

@@ -16,7 +16,7 @@ from wormdb.engine.commit.operations import CommitId
 from wormdb.engine.log.entries import BEFORE_FIRST
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import Entry, encode_entry
-from wormdb.format.event import Nothing
+from wormdb.format.event import CollectionClosed, Nothing
 from wormdb.storage.readback import Landed, Lost, put_classified
 from wormdb.storage.store import IfAbsent
 from wormdb.system.clock import new_write_id
@@ -102,6 +102,7 @@ class Resolver:
     def _hash_before(self, slot: LogNumber) -> bytes | None:
         """The hash of the entry before `slot`; None if it was trimmed and the root does not know it either."""
         digest = BEFORE_FIRST if slot == 1 else None
+        before: LogRecord | None = None
         if slot > 1:
             before, _ = self.log.read(LogNumber(slot - 1))
             if before is not None:
@@ -109,9 +110,12 @@ class Resolver:
                 self.misc.observe(Misc(before.entry.misc))
         # Read after it: what lies in a slot that was trimmed may be a late write of a process that slept.
         root = self.register.read().root
+        if before is not None and any(isinstance(event, CollectionClosed) for event in before.entry.events):
+            is_anew = root is not None and root.closed is None and root.applied >= before.number
+            digest = digest if is_anew else None  # no entry follows the end of a removed collection
         if root is None or root.trimmed < slot - 1:
             return digest
-        if root.trimmed >= slot:
+        if root.trimmed >= slot or root.closed is not None:
             return None
         return root.hash_trimmed
 

@@ -27,12 +27,13 @@ from wormdb.engine.state.prepared import Footprint, Prepared
 from wormdb.engine.state.upgrade import document_of
 from wormdb.engine.state.view import Overlay, StoredVersion, check_counted, id_key, sequence_of
 from wormdb.engine.tree.definition import claims_of
-from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
+from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, RemovedError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.change import LoggedBatch, LoggedChange
 from wormdb.format.event import (
     RESERVED,
     BlobCondemned,
+    CollectionClosed,
     IndexCreated,
     IndexReady,
     JobAttached,
@@ -89,7 +90,7 @@ class ApartError(ConflictError):
     """A batch cannot share an entry with those before it in the group: it comes after them."""
 
 
-_WAITING: Final = (SchemaChanged, IndexCreated, IndexReady, JobAttached, BlobCondemned, *RESERVED)
+_WAITING: Final = (SchemaChanged, IndexCreated, IndexReady, JobAttached, BlobCondemned, CollectionClosed, *RESERVED)
 """Events after which what a transaction has prepared might not be right: they come when none is pending."""
 
 
@@ -129,6 +130,7 @@ class Group:
 
     def add(self, pending: Pending) -> tuple[LoggedChange, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
+        self._check_open()
         if self._is_alone or (self._accepted and pending.is_alone) or (self.prepared and pending.events):
             raise ApartError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
         keyed = [
@@ -230,6 +232,7 @@ class Group:
         It is if none of its documents changed since, and its unique values are free. There must have been no events
         since. Raises ConflictError, UniqueViolationError; costs looking up unique values.
         """
+        self._check_open()
         keys = [id_key(change.id) for change in logged.changes]
         self._check_apart(keys)
         newer = (self._view.overlay.get(key, self._view.number) for key in keys)
@@ -239,6 +242,11 @@ class Group:
         for key, change in zip(keys, logged.changes, strict=True):
             batch.note(key, change)
         self._accept(batch, batch.claims(self._definition.indexes), logged.changes, logged.actor)
+
+    def _check_open(self) -> None:
+        """Raise RemovedError if the collection was removed."""
+        if self._view.definition.closed is not None:
+            raise RemovedError(f"commit to {self._collection}", reason=f"entry {self._view.number} removed it")
 
     def _accept(
         self,

@@ -97,6 +97,8 @@ class Advance:
         with self._turn:
             for _ in range(ATTEMPTS_MAX):
                 self._head.refresh()
+                if self._head.is_closed:
+                    return self._head.number  # what is left of it is removed, not brought forward
                 current = self._register.read()
                 with self._head.lock:
                     number, stages = self._head.reach, self._head.stages(LogNumber(current.applied))
@@ -208,10 +210,16 @@ class Keeper:
             raise
 
     def _forward(self) -> LogNumber:
-        if self._head.opened and not self._is_over(self._limits.entries_max, self._limits.bytes_max):
+        if (
+            self._head.opened
+            and not self._head.is_closed
+            and not self._is_over(self._limits.entries_max, self._limits.bytes_max)
+        ):
             # The root that follows knows of the build then. A full log takes no entry before it.
             self._builder().begin(self._head.view())
         number = self._advance.run()
+        if self._head.is_closed:
+            return number
         if self._wants_work:
             # Not under the lock of `_advance`: a build commits, and a commit may have to wait for that lock.
             self._work()
@@ -238,7 +246,7 @@ class Keeper:
         limits = self._limits
         if self._unpublished_since is None:
             self._unpublished_since = self._clock.monotonic()
-        if limits.mode == "manual" or not (self._is_due() or self._waits_for_files):
+        if limits.mode == "manual" or self._head.is_closed or not (self._is_due() or self._waits_for_files):
             return
         if limits.mode == "background" and self._background is not None:
             self._background.submit(self._head.collection, self._forward_when_due)
@@ -261,7 +269,7 @@ class Keeper:
         Raises UnavailableError at the deadline, on the monotonic clock.
         """
         limits = self._limits
-        while self._head.opened and self._is_over(limits.entries_max, limits.bytes_max):
+        while self._head.opened and not self._head.is_closed and self._is_over(limits.entries_max, limits.bytes_max):
             failure = self._try_forward()
             if not self._is_over(limits.entries_max, limits.bytes_max):
                 return

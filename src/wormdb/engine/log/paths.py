@@ -29,6 +29,7 @@ __all__ = [
     "INDEX_FILES",
     "MANIFEST_FILES",
     "NODES_FOLDER",
+    "REMOVED_MARK",
     "TRANSACTIONS_FOLDER",
     "TRANSACTION_FLOOR",
     "EnginePaths",
@@ -39,6 +40,8 @@ __all__ = [
 ]
 
 ENGINE_FOLDER = ".worm.db/"
+REMOVED_MARK = ".worm.removed"
+"""Beside the engine's folder of a collection that was removed: a search for collections looks at its root then."""
 NODES_FOLDER = ".worm.nodes/"
 """Of a whole database: the heartbeats of services."""
 TRANSACTIONS_FOLDER = ".worm.tx/"
@@ -80,6 +83,11 @@ class EnginePaths:
     def root(self) -> str:
         """The one mutable object."""
         return f"{self.folder}block0"
+
+    @property
+    def removed_mark(self) -> str:
+        """Says that the collection was removed once: a hint, which the root confirms."""
+        return f"{self.folder.removesuffix(ENGINE_FOLDER)}{REMOVED_MARK}"
 
     @property
     def files(self) -> str:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wormdb.errors import ConflictError, UnavailableError
+from wormdb.errors import ConflictError, RemovedError, UnavailableError
 from wormdb.format.event import check_acted_on
 from wormdb.format.root import Root, decode_root, encode_root
 from wormdb.storage.readback import put_swapped
@@ -62,8 +62,14 @@ class Register:
         check_acted_on(() if root.closed is None else (root.closed,), name=self.paths.root)
         return root
 
-    def swap(self, current: RootState, following: Root) -> RootState:
-        """Replace the root that was read by another, once. Costs and raises as `put_swapped`."""
+    def swap(self, current: RootState, following: Root, *, is_purge: bool = False) -> RootState:
+        """Replace the root that was read by another, once. Costs and raises as `put_swapped`.
+
+        Raises RemovedError for the root of a removed collection, which only its `is_purge` replaces.
+        """
+        if current.root is not None and current.root.closed is not None and not is_purge:
+            reason = f"entry {current.root.applied} removed it"
+            raise RemovedError(f"the root of {self.collection}", reason=reason, key=self.paths.root)
         revision = 0 if current.root is None else current.root.revision
         assert following.revision == revision + 1, (following.revision, revision)
         body = encode_root(following)
@@ -71,14 +77,19 @@ class Register:
         return RootState(following, landed.version, landed.time)
 
     def update(
-        self, change: Callable[[RootState], Root | None], *, what: str, current: RootState | None = None
+        self,
+        change: Callable[[RootState], Root | None],
+        *,
+        what: str,
+        current: RootState | None = None,
+        is_purge: bool = False,
     ) -> RootState:
         """Replace the root by what `change` makes of it, from the newer one again if another's came first.
 
         `change` returns None where nothing is to be done: then the root stays as it was read. `current` is the root to
         begin with if it was read before; `what` names the change in messages. 1 GET and 1 PUT an attempt, and what
-        `change` costs. Raises what `change` raises, UnavailableError after ROOT_ATTEMPTS_MAX roots of others, and
-        OutcomeUnknownError.
+        `change` costs. Raises what `change` and `swap` raise, UnavailableError after ROOT_ATTEMPTS_MAX roots of others,
+        and OutcomeUnknownError.
         """
         for _ in range(ROOT_ATTEMPTS_MAX):
             current = self.read() if current is None else current
@@ -86,7 +97,7 @@ class Register:
             if following is None:
                 return current
             try:
-                state = self.swap(current, following)
+                state = self.swap(current, following, is_purge=is_purge)
             except ConflictError:
                 log.info("%s: another root came before %s", self.collection, what)
                 current = None

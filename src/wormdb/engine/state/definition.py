@@ -17,6 +17,7 @@ from wormdb.format.blob import BlobKey
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import (
     BlobCondemned,
+    CollectionClosed,
     FilesSwitched,
     FunctionDropped,
     FunctionRegistered,
@@ -189,6 +190,8 @@ class Definition:
     """Which blobs are condemned."""
     functions: tuple[FunctionEntry, ...] = ()
     """The names that stand for filters, in order."""
+    closed: CollectionClosed | None = None
+    """Set if the collection was removed: it has no documents and takes none. The rest is what it was."""
     _columns: tuple[ColumnSpec, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
@@ -215,7 +218,7 @@ class Definition:
     @property
     def keeps_files(self) -> bool:
         """Whether readable files are kept."""
-        return self.model is not None and self.files is not None and self.files.enabled
+        return self.model is not None and self.files is not None and self.files.enabled and self.closed is None
 
     @property
     def version(self) -> int:
@@ -257,6 +260,7 @@ class Definition:
             Upgrades.of(root.versions),
             blobs=BlobStates.of_root(root),
             functions=root.functions,
+            closed=root.closed,
         )
 
     def after(self, events: Iterable[Event], number: LogNumber) -> Definition:
@@ -286,6 +290,8 @@ class Definition:
                     definition = replace(definition, number=number, functions=functions)
                 case FilesSwitched() if event != definition.files:
                     definition = replace(definition, number=number, files=event)
+                case CollectionClosed():
+                    definition = replace(definition, number=number, closed=event)
                 case _:
                     pass
         return definition

@@ -9,7 +9,7 @@ import msgspec
 
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.moments import following_dates
-from wormdb.engine.state.trim import with_mark
+from wormdb.engine.state.trim import is_held, with_mark
 from wormdb.format.root import ObjectRef, RetiredList, RetiredObject, encode_retired
 from wormdb.settings import RETIRED_INLINE_MAX
 from wormdb.system.clock import new_write_id
@@ -63,6 +63,7 @@ def following_root(
         dated=following_dates(current.root, entries, root.applied, misc),
         entered=entries[-1].misc if entries else root.entered,
         marks=with_mark(current.root, current.time),
+        removed_at=root.removed_at if is_held(root, current.time) else None,
         retired=listed,
         retired_older=older,
     )

@@ -16,7 +16,7 @@ import msgspec
 from wormdb.engine.state.moments import following_dates
 from wormdb.errors import ConflictError, CorruptionError
 from wormdb.format.root import AppliedMark
-from wormdb.settings import LOG_RETENTION_MS_MIN, MARKS_MAX
+from wormdb.settings import LOG_RETENTION_MS_MIN, MARKS_MAX, REMOVED_MS
 from wormdb.system.clock import new_write_id
 from wormdb.system.types import LogNumber, Misc
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance
     from wormdb.system.types import StoreTime
 
-__all__ = ["Trimmer", "with_mark"]
+__all__ = ["Trimmer", "is_held", "with_mark"]
 
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,17 @@ def with_mark(root: Root | None, time: StoreTime | None) -> tuple[AppliedMark, .
     return marks
 
 
+def is_held(root: Root, now: StoreTime | None) -> bool:
+    """Whether entries of a removed collection must stay though they are trimmed. No requests.
+
+    A process that knew the log a moment before may still take an empty slot for its end: see `is_recent`. Without
+    times of the store no process does that.
+    """
+    if root.closed is not None:
+        return True
+    return root.removed_at is not None and now is not None and now - root.removed_at < REMOVED_MS
+
+
 @dataclass(frozen=True, slots=True)
 class Trimmer:
     """Trims the log of one collection."""
@@ -63,7 +74,7 @@ class Trimmer:
         Entries after `floor` stay while files are kept: they are not in them yet.
         """
         state = self.register.read()
-        if state.root is None or state.time is None:
+        if state.root is None or state.time is None or is_held(state.root, state.time):
             return 0
         through = self.through(state.root, state.time, retention_ms, floor)
         try:
@@ -110,7 +121,8 @@ class Trimmer:
         assert root is not None
         marks = tuple(mark for mark in with_mark(root, state.time) if mark.number >= through)
         digest = self._hash(state, root, through)
-        return msgspec.structs.replace(root, trimmed=through, hash_trimmed=digest, marks=marks)
+        removed_at = root.removed_at if is_held(root, state.time) else None
+        return msgspec.structs.replace(root, trimmed=through, hash_trimmed=digest, marks=marks, removed_at=removed_at)
 
     def followed(self, root: Root) -> Root:
         """A root as the one after that of its revision: with a revision and a write id of its own. No requests."""

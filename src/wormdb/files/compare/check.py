@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
     from wormdb.files.contents.names import FileKey
     from wormdb.format.files_record import FilesRecord
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance
 
-__all__ = ["CollectionFiles", "FilesExamination", "FilesState", "examine_files", "names_in"]
+__all__ = ["CollectionFiles", "FilesExamination", "FilesState", "examine_files", "file_names", "names_in"]
 
 FAULTS_MAX: Final = 10_000
 """Faults that are listed for a collection; more are only counted."""
@@ -92,7 +93,11 @@ class CollectionFiles:
 
 def names_in(view: View, collection: str) -> FileNames | None:
     """The keys of a collection's files as the log says, kept or not; None if it never said."""
-    definition = view.definition
+    return file_names(view.definition, collection)
+
+
+def file_names(definition: Definition, collection: str) -> FileNames | None:
+    """The keys of the files of a collection that has a definition; None if it never said where they are."""
     if definition.model is None or definition.files is None:
         return None
     return FileNames(definition.model, collection, Placement.switched(definition.files))

@@ -49,6 +49,8 @@ class ForwardResult:
     """Of all indexes, about; 0 where nothing may wait for them: files are kept, or there is more work to do."""
     entry_bytes: float = 1.0
     """Of an entry, about."""
+    is_removed: bool = False
+    """Whether the last entry removed the collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Caretaker:
             return None
         definition = Definition.of_root(state.root)
         has_work = definition.unbuilt or definition.keeps_files or (state.root.versions and has_old(state.root))
-        has_work = has_work or bool(state.root.pending)
+        has_work = has_work or bool(state.root.pending) or state.root.closed is not None
         return None if has_work or self.has_entry(prefix, state.applied + 1) else state.applied
 
     def forward(self, prefix: str) -> ForwardResult:
@@ -106,11 +108,10 @@ class Caretaker:
         known = ledger.known()
         through = ledger.forward()
         wrote = self.database.cost().puts - self.own_puts() > before
-        keeps_files = ledger.known().definition.keeps_files
-        files_seconds = self._settings.files_seconds if keeps_files else None
-        return _forwarded(
-            known, ledger.known(), ForwardResult(through, through - known.base_number, wrote, files_seconds)
-        )
+        after = ledger.known()
+        files_seconds = self._settings.files_seconds if after.definition.keeps_files else None
+        done = ForwardResult(through, max(through - known.base_number, 0), wrote, files_seconds)
+        return _forwarded(known, after, replace(done, is_removed=after.definition.closed is not None))
 
     def keep_up(self, prefix: str) -> UpkeepResult:
         """Collect garbage, the log past its retention included, and purge what expired in the trash.
@@ -158,7 +159,8 @@ def _forwarded(before: View, after: View, done: ForwardResult) -> ForwardResult:
     if after.place is None or done.files_seconds is not None or after.definition.unbuilt:
         return done
     root = after.place.root
-    changes = root.changes - (0 if before.place is None else before.place.root.changes)
+    # A collection that was removed and made anew begins to count again.
+    changes = max(root.changes - (0 if before.place is None else before.place.root.changes), 0)
     stored = sum(block.length for block in root.blocks) + sum(page.size for page in root.block_pages)
     return replace(
         done,

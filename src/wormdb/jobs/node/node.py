@@ -67,6 +67,8 @@ class Node:
         self._wanted = node
         self._claim: Claim | None = None
         self._beaten = 0.0
+        self._shown: frozenset[tuple[str, int]] = frozenset()
+        """The removed collections that the last heartbeat showed."""
         self._interval_ms = self.pace.interval_ms
         self._peers = Peers(database.store, self._clock)
         self._looked = self._followed = self._follows = 0.0
@@ -151,7 +153,8 @@ class Node:
         is_busy = self.watchlist.is_busy(self._clock.monotonic())
         wanted_ms = self.pace.interval_ms * (1 if is_busy else self.pace.idle_factor)
         rest = min(wanted_ms, self._interval_ms) / 1000 - self.silence
-        if rest < _MOMENT:
+        # A purge waits until all nodes show that the collection was removed.
+        if rest < _MOMENT or not self.watchlist.removed() <= self._shown:
             self._write("running", wanted_ms)
             rest = self.pace.interval
         return min(rest, self.pace.interval)
@@ -230,7 +233,7 @@ class Node:
 
     def _write(self, state: NodeState, interval_ms: int) -> None:
         assert self._claim is not None, "it was started"
-        began = self._clock.monotonic()
+        began, shown = self._clock.monotonic(), self.watchlist.removed()
         try:
             self._claim.beat(interval_ms, self.watchlist.written(began), state)
         except ConflictError as error:
@@ -246,7 +249,7 @@ class Node:
             return
         self.beats += 1
         # Others count from when it was written, which was after this.
-        self._beaten, self._interval_ms = began, interval_ms
+        self._beaten, self._interval_ms, self._shown = began, interval_ms, shown
         self.time.observe(self._claim.time)
 
     def _look_at_peers(self) -> None:

@@ -124,7 +124,7 @@ class Rounds:
             if now >= self._search_due:
                 self._search_due = now + self._pace.discover_seconds
                 before = self._database.cost().lists
-                self.watchlist.add(self._database.collections())
+                self.watchlist.add(self._database.collections(with_removed=True))
                 lists = self._database.cost().lists - before
                 self._search_due = max(self._search_due, now + lists * self._pace.discover_list_seconds)
         except ClosedError:

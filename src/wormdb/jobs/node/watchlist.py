@@ -22,6 +22,8 @@ _NAMED_SECONDS = 600.0
 _QUIET_FIRST = 4
 """A collection that is settled at the first look counts as if this many looks had found nothing."""
 _ERROR_CHARS = 500
+_REMOVED_SECONDS = 120.0
+"""How often a collection that was removed is looked at, until it is purged."""
 _ESCAPED_BYTES, _OTHER_BYTES = 6, 1_000
 """What a character of a name or an error may take in JSON at most, and all that is beside them."""
 
@@ -56,6 +58,8 @@ class WatchedCollection:
     retries_at: float = -math.inf
     failures: int = 0
     error: str = ""
+    is_removed: bool = False
+    """Whether its last entry removed it, and it was not purged since."""
     written_at: float = -math.inf
     rounds: int = 0
     entries: int = 0
@@ -89,6 +93,7 @@ class WatchedCollection:
         self.entries += done.entries
         self.failures, self.error, self.retries_at = 0, "", -math.inf
         self.settles_at = math.inf
+        self.is_removed = done.is_removed
         if done.wrote:
             self.quiet, self.is_changed, self.written_at = 0, True, now
             self._rest(done, now, pace)
@@ -126,6 +131,8 @@ class WatchedCollection:
     def upkeep_due_at(self, pace: Pace, store_ms: float) -> float:
         """When its trash and garbage are to be looked at, as far as is known at a time of the store."""
         is_wanted = self.is_changed or self.expires_ms <= store_ms
+        if self.is_removed:  # a purge may break off, and nothing else would show that
+            return self.kept_up_at + _REMOVED_SECONDS
         return self.kept_up_at + (pace.upkeep_seconds if is_wanted else pace.upkeep_seconds_idle)
 
 
@@ -148,7 +155,7 @@ class Watchlist:
         for each in written:
             self.add([each.collection])
             watched = self.known[each.collection]
-            if each.number > watched.number + watched.lag and each.lag:
+            if each.number > watched.number + watched.lag and (each.lag or each.removed):
                 watched.found_written(each.number, now)
 
     def probe_due_at(self, watched: WatchedCollection, nodes: int) -> float:
@@ -163,10 +170,18 @@ class Watchlist:
             if not each.failures
         )
 
+    def removed(self) -> frozenset[tuple[str, int]]:
+        """The collections that were removed and not purged yet, with the entries that say so."""
+        return frozenset((each.prefix, each.number) for each in self.known.values() if each.is_removed)
+
     def written(self, now: float) -> tuple[CollectionActivity, ...]:
         """What the next heartbeat names: what was written lately, and what fails; of too many the newest."""
-        named = [each for each in self.known.values() if each.error or now - each.written_at < _NAMED_SECONDS]
-        named.sort(key=lambda each: -each.written_at)
+        named = [
+            each
+            for each in self.known.values()
+            if each.error or each.is_removed or now - each.written_at < _NAMED_SECONDS
+        ]
+        named.sort(key=lambda each: (not each.is_removed, -each.written_at))
         told, room = [], HEARTBEAT_BYTES_MAX - _OTHER_BYTES
         for each in named[:HEARTBEAT_COLLECTIONS_MAX]:
             room -= _OTHER_BYTES + _ESCAPED_BYTES * (len(each.prefix) + len(each.error))
@@ -174,7 +189,11 @@ class Watchlist:
                 break
             told.append(
                 CollectionActivity(
-                    collection=each.prefix, number=each.number + each.lag, lag=each.lag, error=each.error
+                    collection=each.prefix,
+                    number=each.number + each.lag,
+                    lag=each.lag,
+                    error=each.error,
+                    removed=each.is_removed,
                 )
             )
         return tuple(sorted(told, key=lambda each: each.collection))

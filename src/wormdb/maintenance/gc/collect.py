@@ -14,18 +14,20 @@ All times are the store's.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.history.fold import is_full
-from wormdb.engine.state.trim import Trimmer
+from wormdb.engine.state.trim import Trimmer, is_held
 from wormdb.engine.tree.definition import OWNERS
-from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
+from wormdb.errors import ConflictError, CorruptionError, RemovedError, SnapshotTooOldError, UnavailableError
 from wormdb.format.event import JobAttached
 from wormdb.maintenance.gc.blobs import collect_blobs
 from wormdb.maintenance.gc.jobs import OpenJobs, read_after, read_tail
 from wormdb.maintenance.gc.report import GcReport, GcResult, Victim, VictimKind
 from wormdb.maintenance.gc.retired import NameSet, RetiredObjects, attached_names, read_retired, root_names
+from wormdb.maintenance.removal import finish
 from wormdb.settings import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.system.types import LogNumber, Misc, StoreTime
 
@@ -81,13 +83,15 @@ def collect(
         state = site.register.read()
         if state.root is None:
             return gathered.collected()
-        if is_full(state.root) and not dry_run and not conflicts:
-            # As older releases left it: to swap it, there must be room.
-            site.ledger().forward()
+        if state.root.closed is not None and (dry_run or conflicts):
+            return gathered.collected()
+        if not dry_run and not conflicts and _is_prepared(site, state, state.root):
             conflicts += 1
             continue
         try:
             reached = _CollectionRound(site, rules, state, state.root, gathered, told).run(after)
+        except RemovedError:
+            break  # before a job could be given up
         except (ConflictError, SnapshotTooOldError) as error:
             conflicts += 1
             _check_again(site, state, error, conflicts)
@@ -96,8 +100,22 @@ def collect(
             break
         after = reached
     if state.root.index(OWNERS.name) is not None:
-        collect_blobs(site, gathered)
+        # A collection that was removed takes no entries: its blobs go with all the rest.
+        with suppress(RemovedError):
+            collect_blobs(site, gathered)
     return gathered.collected()
+
+
+def _is_prepared(site: StoredCollection, state: RootState, root: Root) -> bool:
+    """Do what must come first; whether there was something of it, so that the root is another one."""
+    if root.closed is not None:
+        finish(site, state)  # a purge that broke off
+        return True
+    if is_full(root):
+        # As older releases left it: to swap it, there must be room.
+        site.ledger().forward()
+        return True
+    return False
 
 
 def _check_again(
@@ -215,6 +233,8 @@ class _CollectionRound:
     def _survey(self, after: str, known: _Criteria) -> _Listing:
         found = _Listing()
         entries, last = self.site.paths.entries, self.site.paths.entry(known.through)
+        if is_held(self.root, known.now):
+            last = self.site.paths.entry(LogNumber(0))
         for info in self._listed(after, last):
             if info.key.startswith(entries):
                 found.entries.append(_victim(self.site, info.key, _APPLIED, info.size))

@@ -1,0 +1,361 @@
+"""Remove a collection: first by an entry of the log, then all of its objects but the root.
+
+    remove    one entry, like any other: behind it the collection has no documents, and every commit is refused, in
+              every process that reads the log
+    purge     the root is swapped for one that says so and names nothing; everything is deleted; the root is swapped
+              for one that begins a new life of the name, with the numbers that follow
+
+A purge may stop anywhere, and any process goes on with it. Whatever is deleted was listed before the root was seen
+closed once more, so it is of the life that ended; and no name of it is used again, so a deletion may come late. A root
+stays for ever: without it a process that slept would take the slots of the old log for free ones.
+
+The last entries stay for a while though the root calls them trimmed: a process that knew the log a moment ago may ask
+for the next one, and an empty slot would be the end of the log to it (`wormdb.engine.state.trim.is_held`).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wormdb.engine.commit.operations import Pending
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.peers import Peers
+from wormdb.engine.log.root import Register
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.moments import following_dates
+from wormdb.engine.state.trim import with_mark
+from wormdb.errors import BarrierError, ConflictError, CorruptionError, InvalidRequestError, NotFoundError, RemovedError
+from wormdb.format.event import CollectionClosed
+from wormdb.format.root import Root
+from wormdb.settings import KNOWLEDGE_MS_MAX, REMOVED_MS
+from wormdb.system.clock import new_write_id
+from wormdb.system.deadline import pause
+from wormdb.system.types import LogNumber, Misc, StoreTime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.log.root import RootState
+    from wormdb.engine.state.view import View
+    from wormdb.maintenance.collection import StoredCollection
+    from wormdb.storage.store import ObjectInfo, Store
+    from wormdb.system.clock import Clock
+
+__all__ = ["DropResult", "check_barrier", "finish", "is_absent", "is_gone", "purge", "remove", "survey"]
+
+log = logging.getLogger(__name__)
+
+REASON = "drop"
+"""What the entry says: no other collection follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropResult:
+    """What dropping a collection did, or would do."""
+
+    collection: str
+    """Its folder, ending with /."""
+    number: int
+    """The entry that removed it; 0 if there is none yet."""
+    documents: int = 0
+    """How many it had; 0 if it was removed before."""
+    objects: int = 0
+    """Objects of the engine that were deleted."""
+    bytes: int = 0
+    """Of these."""
+    files: int = 0
+    """Readable files that were deleted."""
+    waiting: int = 0
+    """Last entries of its log that stay for 90 seconds: garbage collection deletes them then."""
+
+
+# --- the entry ---
+
+
+def is_absent(view: View) -> bool:
+    """Whether there is no collection at this state: it was never written to, or not since it was removed."""
+    root = None if view.place is None else view.place.root
+    return view.number == 0 or (root is not None and root.removed == view.number)
+
+
+@dataclass(frozen=True, slots=True)
+class _PresenceGuard:
+    """Refuses to remove what is not there."""
+
+    collection: str
+
+    def check(self, view: View) -> None:
+        if is_absent(view):
+            raise NotFoundError(
+                f"collection {self.collection.rstrip('/')}",
+                reason="there is none of this name",
+                fix="see db.collections(), or say missing_ok",
+            )
+
+
+def remove(ledger: Ledger, view: View, *, actor: str | None = None, meta: bytes | None = None) -> int:
+    """End a collection, which was as in a view of a moment ago; the number of the entry that does. 1 PUT.
+
+    From then on it has no documents, and every commit to it is refused. Raises NotFoundError if there is none,
+    RemovedError if it was removed and not purged yet, UnavailableError, OutcomeUnknownError.
+    """
+    guard = _PresenceGuard(ledger.collection)
+    if view.definition.closed is not None:
+        raise _removed(ledger.collection, view.number)
+    guard.check(view)
+    event = CollectionClosed(reason=REASON)
+    number = ledger.commit(Pending(ledger.batch_id(), events=(event,), actor=actor, meta=meta, guard=guard)).number
+    log.info("%s: removed by entry %d", ledger.collection, number)
+    return number
+
+
+def _removed(collection: str, number: int) -> RemovedError:
+    return RemovedError(f"collection {collection.rstrip('/')}", reason=f"entry {number} removed it already")
+
+
+# --- whether other processes have seen it ---
+
+
+def check_barrier(site: StoredCollection, view: View, clock: Clock) -> None:
+    """Raise BarrierError unless every process has seen that the collection was removed, or asks before it reads.
+
+    That is so when all nodes that live show the entry in their heartbeats, and a minute has passed since it was
+    written, by the store's time. 1 GET, 1 HEAD, 1 LIST, and 1 GET for each node. A purge is safe without it: then
+    readers of before may meet SnapshotTooOldError. Raises InvalidRequestError if the collection was not removed.
+    """
+    _check_closed(site, view)
+    key = site.paths.entry(view.number)
+    record, probe = site.log.read(view.number)
+    what = f"purge of {site.collection.rstrip('/')}"
+    if record is not None and probe.time is not None:
+        age = probe.time - site.store.head(key).modified
+        if age < KNOWLEDGE_MS_MAX:
+            rest = (KNOWLEDGE_MS_MAX - age) / 1000
+            raise BarrierError(what, reason=f"it was removed {age / 1000:.0f} s ago", fix=f"retry in {rest:.0f} s")
+    peers = Peers(site.store, clock)
+    peers.look()
+    for node in peers.live():
+        peer = peers.get(node)
+        heartbeat = None if peer is None else peer.heartbeat
+        shown = () if heartbeat is None else heartbeat.written
+        if not any(each.collection == site.collection and each.number >= view.number for each in shown):
+            raise BarrierError(what, reason=f"node {node} has not shown entry {view.number} yet", fix="retry later")
+
+
+# --- what is left of it ---
+
+
+def survey(site: StoredCollection, view: View) -> DropResult:
+    """What dropping a collection would delete of the engine's objects; nothing is written.
+
+    1 LIST for each 1,000 objects. Raises NotFoundError.
+    """
+    _PresenceGuard(site.collection).check(view)
+    objects = size = 0
+    for page in site.store.list(site.paths.folder):
+        for info in page.objects:
+            if info.key != site.paths.root:
+                objects, size = objects + 1, size + info.size
+    number = 0 if view.definition.closed is None else view.number
+    return DropResult(site.collection, number, view.count, objects, size)
+
+
+def is_gone(store: Store, collection: str, *, is_finished: bool = False) -> bool:
+    """Whether a folder with the mark of a removed collection has none. 1 GET, and 1 more if its root is the last one.
+
+    True for one that is being purged, too; with `is_finished` only if nothing is left that has to be deleted.
+    """
+    paths = EnginePaths.of_collection(collection)
+    root = Register(store, paths, collection).read().root
+    if root is None or (is_finished and (root.closed is not None or root.removed_at is not None)):
+        return False
+    if root.closed is not None:
+        return True
+    return root.removed == root.applied and store.probe(paths.entry(LogNumber(root.applied + 1))).found is None
+
+
+def purge(site: StoredCollection, view: View, clock: Clock | None = None) -> DropResult:
+    """Delete everything of a collection that was removed, but for its root; its name is free then.
+
+    With a `clock` it waits first until no process needs the log, 90 seconds, and then deletes that too; otherwise
+    its last entries stay for that time. 2 GETs, 3 PUTs, and for each 1,000 objects 1 LIST, 1 GET and 1 DELETE; where
+    readable files were kept, 1 GET more, and as `remove_files`. Another call goes on where one stopped. Raises
+    InvalidRequestError if the collection was not removed in `view`, UnavailableError, OutcomeUnknownError.
+    """
+    _check_closed(site, view)
+    site.runtime.before_first_write()
+    state = _close_root(site, view)
+    if clock is not None:
+        _await_silence(site, clock)
+        state = site.register.read()
+    return finish(site, state, is_silent=clock is not None) or DropResult(site.collection, view.number)
+
+
+def finish(site: StoredCollection, state: RootState, *, is_silent: bool = False) -> DropResult | None:
+    """Go on with a purge whose root was read, to its end; None if another process came to it first. Costs as `purge`.
+
+    `is_silent` says that no process needs the last entries any more.
+    """
+    root = state.root
+    if root is None or root.closed is None:
+        return None
+    through = LogNumber(root.applied) if is_silent or state.time is None else _unneeded(root, state.time)
+    work = _Purge(site, state, root)
+    try:
+        result = work.run(through)
+        site.store.put(site.paths.removed_mark, _mark(root), content_type="application/json")
+        work.bury(None if through == root.applied else state.time)
+    except ConflictError:
+        log.info("%s: another process has purged it", site.collection)
+        return None
+    log.info("%s: purged, %d objects deleted", site.collection, result.objects)
+    return result
+
+
+def _check_closed(site: StoredCollection, view: View) -> None:
+    """Raise InvalidRequestError if a collection was not removed."""
+    if view.definition.closed is None:
+        raise InvalidRequestError(
+            f"purge of {site.collection.rstrip('/')}", reason="the collection was not removed", fix="remove it first"
+        )
+
+
+def _close_root(site: StoredCollection, view: View) -> RootState:
+    """Have the root say that the collection was removed, and name nothing. 1 or 2 GETs, 1 PUT."""
+
+    def change(current: RootState) -> Root | None:
+        root = current.root
+        if root is not None and (root.closed is not None or root.applied >= view.number):
+            return None
+        record, _ = site.log.read(view.number)
+        if record is None:
+            raise CorruptionError(
+                f"log entry {view.number} of {site.collection}",
+                reason="it removed the collection, and is missing",
+                key=site.paths.entry(view.number),
+            )
+        misc = site.runtime.misc
+        for known in (record.entry.misc, 0 if root is None else root.misc):
+            misc.observe(Misc(known))
+        made = misc.next()
+        definition = view.definition
+        return Root(
+            path=site.collection,
+            collection=new_write_id(site.runtime.chance) if root is None else root.collection,
+            revision=1 if root is None else root.revision + 1,
+            write_id=new_write_id(site.runtime.chance),
+            misc=made,
+            applied=view.number,
+            hash_applied=record.hash,
+            trimmed=view.number,
+            hash_trimmed=record.hash,
+            marks=with_mark(root, current.time),
+            dated=following_dates(root, (record.entry,), view.number, made),
+            entered=record.entry.misc,
+            # Until the end: they say which readable files are its own.
+            definition=definition.body,
+            files=definition.files,
+            history_from=view.number,
+            # Keys of blobs have the number of an entry that condemned one: none of before is written again.
+            blob_newest=view.number,
+            blob_floor=view.number,
+            closed=definition.closed,
+            removed=view.number,
+        )
+
+    return site.register.update(change, what="the end of the collection", is_purge=True)
+
+
+def _await_silence(site: StoredCollection, clock: Clock) -> None:
+    """Wait until every process asks for the root before it trusts the log. 1 HEAD and 1 GET, again until then."""
+    while True:
+        written = site.store.head(site.paths.root).modified
+        state = site.register.read()
+        if state.root is None or state.root.closed is None or state.time is None:
+            return
+        rest = REMOVED_MS - (state.time - written)
+        if rest <= 0:
+            return
+        pause(clock, min(rest / 1000, _LOOK_SECONDS))
+
+
+_LOOK_SECONDS = 10.0
+
+
+def _unneeded(root: Root, now: StoreTime) -> LogNumber:
+    """Through which entry a root had applied the log so long ago that no process asks for one of them."""
+    old = [mark.number for mark in root.marks if now - mark.time >= REMOVED_MS]
+    return LogNumber(max(old, default=0))
+
+
+def _mark(root: Root) -> bytes:
+    return msgspec.json.encode({"collection": root.path, "removed": root.applied}) + b"\n"
+
+
+@dataclass(slots=True)
+class _Purge:
+    """The deletion of all that a closed root leaves."""
+
+    site: StoredCollection
+    state: RootState
+    root: Root
+
+    def run(self, through: LogNumber) -> DropResult:
+        """Delete everything but the root and entries after `through`. Raises ConflictError if the root changed."""
+        site, root = self.site, self.root
+        result = DropResult(site.collection, root.applied)
+        for some in self._pages():
+            doomed = [info for info in some if self._goes(info.key, through)]
+            if doomed:
+                self._check()
+                site.store.delete_many([info.key for info in doomed])
+            result = replace(
+                result,
+                objects=result.objects + len(doomed),
+                bytes=result.bytes + sum(info.size for info in doomed),
+                waiting=result.waiting + sum(self._waits(info.key, through) for info in some),
+            )
+        files = site.runtime.remove_files(site.collection, Definition.of_root(root), self._check)
+        return replace(result, files=files)
+
+    def _pages(self) -> Iterator[list[ObjectInfo]]:
+        for page in self.site.store.list(self.site.paths.folder):
+            yield list(page.objects)
+
+    def _goes(self, key: str, through: LogNumber) -> bool:
+        return key != self.site.paths.root and not self._waits(key, through)
+
+    def _waits(self, key: str, through: LogNumber) -> bool:
+        paths = self.site.paths
+        return paths.entry(through) < key <= paths.entry(LogNumber(self.root.applied))
+
+    def _check(self) -> None:
+        """Raise ConflictError if the root is another one by now: what was listed may be of a new life. 1 GET."""
+        if self.site.register.read().version != self.state.version:
+            raise ConflictError(f"the root of {self.site.collection}", reason="another process has purged it")
+
+    def bury(self, since: StoreTime | None) -> None:
+        """Begin a new life of the name, behind the last entry; others stay since a time. 1 PUT.
+
+        Raises ConflictError if another process did.
+        """
+        runtime, root = self.site.runtime, self.root
+        runtime.misc.observe(Misc(root.misc))
+        following = msgspec.structs.replace(
+            root,
+            collection=new_write_id(runtime.chance),
+            revision=root.revision + 1,
+            write_id=new_write_id(runtime.chance),
+            misc=runtime.misc.next(),
+            marks=(),
+            definition=b"",
+            files=None,
+            closed=None,
+            removed_at=since,
+        )
+        self.site.register.swap(self.state, following, is_purge=True)
