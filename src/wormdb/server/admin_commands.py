@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from zlib import crc32
 
 from wormdb.api.create import create_collection
 from wormdb.errors import AlreadyExistsError
+from wormdb.jobs.node.shards import SHARDS, name_shards
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.faults import unknown_argument, unsupported_argument
 from wormdb.server.index_commands import read_schemas
 from wormdb.server.namespaces import (
+    check_inhabited,
+    check_kept,
     check_namespace,
     create_namespace,
     has_namespace,
     list_buckets,
     list_namespaces,
 )
+from wormdb.server.removal_commands import allowed_namespace, purge_namespace, refuse_move, remove_namespace
 from wormdb.server.replies import OK, Fault
 from wormdb.server.session import GLOBAL
 
@@ -24,111 +28,111 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.definition import Index
     from wormdb.server.session import ClientSession
 
-__all__ = ["ADMIN_COMMANDS", "SHARDS"]
-
-SHARDS: Final = 16
-"""Where writers prefer to meet; they own nothing."""
-_NOT_SERVED: Final = "is not served by this version: a collection cannot be removed yet"
+__all__ = ["ADMIN_COMMANDS"]
 
 
 def create(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.CREATE bucket …."""
     bucket = session.bucket(words[1])
-    indexes, is_lenient = _creation(words[2:])
+    wanted = _creation(words[2:])
+    store = session.service.database.store
+    check_kept(store, session.namespace)
     try:
-        create_collection(bucket.collection, indexes)
+        create_collection(bucket.collection, wanted.indexes)
+        if wanted.shards:
+            name_shards(store, bucket.prefix, wanted.shards)
     except AlreadyExistsError as error:
-        if not is_lenient:
+        if not wanted.is_lenient:
             raise Fault(f"Bucket already exists: {bucket.name}", "BUCKETALREADYEXISTS") from error
+    session.service.forget(bucket)
     bucket.check_there()
     return OK
 
 
-def _creation(words: list[bytes]) -> tuple[list[Index], bool]:
-    indexes: list[Index] = []
-    is_lenient = False
+@dataclass(slots=True)
+class _Creation:
+    """The options of BUCKET.CREATE."""
+
+    indexes: list[Index] = field(default_factory=list)
+    shards: list[int] = field(default_factory=list)
+    is_lenient: bool = False
+
+
+def _creation(words: list[bytes]) -> _Creation:
+    wanted = _Creation()
     at = 0
     while at < len(words):
         word = words[at].decode("utf-8", "replace").upper()
         match word:
             case "IF-NOT-EXISTS":
-                is_lenient = True
+                wanted.is_lenient = True
                 at += 1
             case "INDEXES":
                 if at + 1 >= len(words):
                     raise Fault("INDEXES argument must be followed by index schemas")
-                indexes = read_schemas(words[at + 1])
+                wanted.indexes = read_schemas(words[at + 1])
                 at += 2
             case "SHARDS":
-                at = _shards(words, at + 1)
+                wanted.shards = _shards(words, at + 1)
+                at += 1 + len(wanted.shards)
             case "COLLATION":
                 raise Fault("COLLATION is not supported: texts are compared by their code points")
             case "SORTBY" | "RESULTSORT" | "PROJECTION" | "LIMIT" | "DOCS":
                 raise unsupported_argument(word)
             case _:
                 raise unknown_argument(word)
-    return indexes, is_lenient
+    return wanted
 
 
-def _shards(words: list[bytes], at: int) -> int:
-    """Check ids of shards; where the words go on. Collections have none of their own, so nothing is kept."""
-    start = at
+def _shards(words: list[bytes], at: int) -> list[int]:
+    """Ids of shards; a Fault if there is none, or one that cannot be."""
+    found: list[int] = []
     while at < len(words) and words[at].isdigit():
-        if int(words[at]) >= SHARDS:
-            raise Fault(f"No route found for Bucket shard: {int(words[at])}")
+        found.append(int(words[at][:18]))
+        if found[-1] >= SHARDS:
+            raise Fault(f"No route found for Bucket shard: {found[-1]}")
         at += 1
-    if at == start:
+    if not found:
         raise Fault("SHARDS argument must be followed by shard ids")
-    return at
+    return found
 
 
 def list_(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """BUCKET.LIST."""
-    return list_buckets(session.service.database.store, session.namespace)
+    service, namespace = session.service, session.namespace
 
+    def is_there(name: str) -> bool:
+        try:
+            return bool(service.bucket(namespace, name.encode()).probe())
+        except Fault:  # it is being removed
+            return False
 
-def locate(session: ClientSession, words: list[bytes]) -> Any:
-    """BUCKET.LOCATE bucket."""
-    bucket = session.bucket(words[1])
-    bucket.check_there()
-    return [crc32(bucket.prefix.encode()) % SHARDS, session.service.address, []]
-
-
-def refuse_removal(session: ClientSession, words: list[bytes]) -> Any:
-    """BUCKET.REMOVE, BUCKET.PURGE."""
-    session.bucket(words[1]).check_there()
-    raise Fault(f"{words[0].upper().decode()} {_NOT_SERVED}")
+    names = list_buckets(service.database.store, namespace)
+    # That one was removed is in its log alone, until it is purged.
+    pool = service.database._pool  # noqa: SLF001 - this package is a part of the database
+    return [name for name, found in zip(names, pool.map(is_there, names), strict=True) if found]
 
 
 # --- namespaces ---
 
 
-def _may(session: ClientSession, namespace: str, *, write: bool = False) -> str:
-    if not session.account.may(namespace, write=write):
-        raise Fault(f"this user has no permissions to access the namespace '{namespace}'", "NOPERM")
-    return namespace
-
-
 def namespace_create(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE CREATE path."""
-    namespace = _may(session, check_namespace(words[2]), write=True)
+    namespace = allowed_namespace(session, check_namespace(words[2]), write=True)
     if namespace == GLOBAL:
         raise Fault(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
+    check_kept(session.service.database.store, namespace)
     create_namespace(session.service.database.store, namespace, session.service.chance)
     return OK
 
 
 def namespace_use(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE USE path."""
-    namespace = _may(session, check_namespace(words[2]))
-    _check_there(session, namespace)
+    namespace = allowed_namespace(session, check_namespace(words[2]))
+    check_kept(session.service.database.store, namespace)
+    check_inhabited(session.service.database.store, namespace)
     session.namespace = namespace
     return OK
-
-
-def _check_there(session: ClientSession, namespace: str) -> None:
-    if not has_namespace(session.service.database.store, namespace):
-        raise Fault(f"No such namespace: '{namespace}'", "NOSUCHNAMESPACE")
 
 
 def namespace_current(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
@@ -138,7 +142,8 @@ def namespace_current(session: ClientSession, words: list[bytes]) -> Any:  # noq
 
 def namespace_exists(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE EXISTS path."""
-    namespace = _may(session, check_namespace(words[2]))
+    namespace = allowed_namespace(session, check_namespace(words[2]))
+    check_kept(session.service.database.store, namespace)
     return int(has_namespace(session.service.database.store, namespace))
 
 
@@ -146,19 +151,11 @@ def namespace_list(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE LIST [path]."""
     above = check_namespace(words[2]) if len(words) > 2 else None
     if above is not None:
-        _check_there(session, _may(session, above))
+        check_kept(session.service.database.store, allowed_namespace(session, above))
+        check_inhabited(session.service.database.store, above)
     found = list_namespaces(session.service.database.store, above)
     prefix = "" if above is None else f"{above}."
     return [name for name in found if session.account.may(prefix + name, write=False)]
-
-
-def namespace_refused(session: ClientSession, words: list[bytes]) -> Any:
-    """NAMESPACE REMOVE, PURGE, MOVE."""
-    namespace = _may(session, check_namespace(words[2]), write=True)
-    if namespace == GLOBAL:
-        raise Fault(f"Cannot remove the default namespace: '{GLOBAL}'")
-    _check_there(session, namespace)
-    raise Fault(f"NAMESPACE {words[1].upper().decode()} is not served by this version")
 
 
 # --- sessions ---
@@ -242,44 +239,9 @@ ADMIN_COMMANDS: Final = (
     ),
     Command("BUCKET.LIST", "", "The buckets of this namespace.", list_, most=0, place="thread", group="bucket"),
     Command(
-        "BUCKET.LOCATE",
-        "bucket",
-        "The shard of a bucket, the server where its writers meet, and those that stand by.",
-        locate,
-        least=1,
-        most=1,
-        place="thread",
-        bucket_at=1,
-        group="bucket",
-    ),
-    Command(
-        "BUCKET.REMOVE",
-        "bucket",
-        "Refused: a bucket cannot be removed yet.",
-        refuse_removal,
-        least=1,
-        most=1,
-        place="thread",
-        is_write=True,
-        bucket_at=1,
-        group="bucket",
-    ),
-    Command(
-        "BUCKET.PURGE",
-        "bucket",
-        "Refused: a bucket cannot be removed yet.",
-        refuse_removal,
-        least=1,
-        most=1,
-        place="thread",
-        is_write=True,
-        bucket_at=1,
-        group="bucket",
-    ),
-    Command(
         "NAMESPACE",
-        "CREATE|USE|CURRENT|EXISTS|LIST …",
-        "Make, choose and list namespaces: folders of buckets.",
+        "CREATE|USE|CURRENT|EXISTS|LIST|REMOVE|PURGE …",
+        "Make, choose, list and remove namespaces: folders of buckets.",
         refuse_bare,
         least=1,
         group="namespace",
@@ -289,9 +251,9 @@ ADMIN_COMMANDS: Final = (
             _sub("CURRENT", "", "The namespace of this session.", namespace_current, least=0, most=0),
             _sub("EXISTS", "path", "Whether there is a namespace: 1 or 0.", namespace_exists, least=1, most=1),
             _sub("LIST", "[path]", "The namespaces right below one, or at the top.", namespace_list, least=0, most=1),
-            _sub("REMOVE", "path", "Refused: a namespace cannot be removed yet.", namespace_refused, least=1, most=1),
-            _sub("PURGE", "path", "Refused: a namespace cannot be removed yet.", namespace_refused, least=1, most=1),
-            _sub("MOVE", "old new", "Refused: a bucket cannot rename folders.", namespace_refused, least=2, most=2),
+            _sub("REMOVE", "path", "Remove a namespace with all below it.", remove_namespace, least=1, most=1),
+            _sub("PURGE", "path", "Delete what a removed namespace had.", purge_namespace, least=1, most=1),
+            _sub("MOVE", "old new", "Refused: a bucket cannot rename folders.", refuse_move, least=2, most=2),
         ),
     ),
     Command(

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from wormdb.errors import (
     AlreadyExistsError,
+    BarrierError,
     ConflictError,
     OutcomeUnknownError,
     PermissionDeniedError,
+    RemovedError,
     TransactionTooLargeError,
     TransactionTooOldError,
     UnavailableError,
@@ -22,10 +24,18 @@ from wormdb.format.kinds import ObjectId
 from wormdb.server.index_names import shown_name
 from wormdb.server.replies import Fault
 
-__all__ = ["fault_of", "no_bucket", "unknown_argument", "unsupported_argument", "wrong_count"]
+__all__ = ["being_removed", "fault_of", "no_bucket", "unknown_argument", "unsupported_argument", "wrong_count"]
 
 _WRONG_TYPE: Final = "the index takes this type only"
 _MISMATCH: Final = re.compile(r"index (\S+): (.+?)=(.*) is no (\w+)", re.DOTALL)
+_PREFIXES: Final = (
+    (TransactionTooOldError, "TRANSACTION_TOO_OLD"),
+    (TransactionTooLargeError, "TRANSACTION_TOO_LARGE"),
+    (BarrierError, "BARRIERNOTSATISFIED"),
+    (PermissionDeniedError, "NOPERM"),
+    (UnavailableError, "TRYAGAIN"),
+)
+"""What the message of an error begins with, where it is told as it is; the first that fits counts."""
 
 
 def fault_of(error: WormError) -> Fault:
@@ -35,25 +45,19 @@ def fault_of(error: WormError) -> Fault:
             return Fault(f"Duplicate key: '{error.field}' {_shown(error.value)}", "DUPLICATEKEY")
         case AlreadyExistsError() if error.key is not None:
             return Fault(f"Duplicate key: _id '{_shown(json.decode(error.key.encode(), name='id'))}'", "DUPLICATEKEY")
-        case TransactionTooOldError():
-            return Fault(str(error), "TRANSACTION_TOO_OLD")
-        case TransactionTooLargeError():
-            return Fault(str(error), "TRANSACTION_TOO_LARGE")
-        case ConflictError():
+        case ConflictError() if not isinstance(error, TransactionTooOldError):
             return Fault(
                 f"Transaction not committed due to conflict with another transaction: {error}", "NOT_COMMITTED"
             )
         case OutcomeUnknownError():
             named = f" {error.commit_id}" if error.commit_id is not None else ""
             return Fault(f"Transaction may or may not have committed:{named} {error}", "COMMIT_UNKNOWN_RESULT")
-        case PermissionDeniedError():
-            return Fault(str(error), "NOPERM")
-        case UnavailableError():
-            return Fault(str(error), "TRYAGAIN")
+        case RemovedError():
+            return being_removed(error.what.rstrip("/").rpartition("/")[2].rpartition(" ")[2])
         case _ if error.reason == _WRONG_TYPE:
             return Fault(f"Index type mismatch: {_mismatch(error.what)}", "INDEXTYPE_MISMATCH")
         case _:
-            return Fault(str(error))
+            return Fault(str(error), next((each for kind, each in _PREFIXES if isinstance(error, kind)), "ERR"))
 
 
 def _mismatch(what: str) -> str:
@@ -87,6 +91,11 @@ def unknown_argument(word: str) -> Fault:
 def unsupported_argument(word: str) -> Fault:
     """An option of other commands."""
     return Fault(f"'{word}' is an unsupported argument")
+
+
+def being_removed(name: str) -> Fault:
+    """A bucket that was removed, and not purged yet."""
+    return Fault(f"Bucket '{name}' is being removed", "BUCKETBEINGREMOVED")
 
 
 def no_bucket(name: str) -> Fault:

@@ -133,6 +133,8 @@ class ServerParts:
         self.options = options
         self.loop = loop
         self.threads = LaneThreads(loop, options.threads, max(1, options.threads // 2), "work")
+        # Two servers that hand writes to each other must not wait for each other's threads.
+        self.handed = LaneThreads(loop, options.threads, max(1, options.threads // 2), "handed")
         self.gate = ProbeGate(loop, LaneThreads(loop, PROBE_THREADS, PROBE_THREADS, "probe"))
         self.pace = LoopPace()
         self.connections: dict[int, ConnectedClient] = {}
