@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from wormdb.format import json
 from wormdb.server.documents import read_document, read_filter, show_ids, show_rows, written_filter
 from wormdb.server.lenient import make_strict
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 ONE = ObjectId("500000000000000000000001")
 
@@ -48,7 +48,7 @@ def test_the_lenient_reader_raises_nothing_but_value_errors(text: str) -> None:
 @given(st.binary(max_size=60))
 def test_bytes_are_a_filter_or_a_fault(data: bytes) -> None:
     for read in (read_filter, lambda each: read_document(each, "json"), lambda each: read_document(each, "bson")):
-        with suppress(Fault):
+        with suppress(ErrorReply):
             assert isinstance(read(data), dict)
 
 
@@ -76,7 +76,7 @@ def test_bson_is_told_by_its_length() -> None:
     given = {"a": 1, "b": Int64(5), "c": {"$gt": 3}, "d": ONE}
     assert read_filter(bson.encode(given)) == given
     assert read_document(bson.encode({"_id": ONE, "x": 1.5}), "bson") == {"_id": ONE, "x": 1.5}
-    with pytest.raises(Fault, match="BQL parse error: Invalid BSON format"):
+    with pytest.raises(ErrorReply, match="BQL parse error: Invalid BSON format"):
         read_filter(bson.encode(given)[:-1])
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.server.replies import NOTHING, OK, Fault, Fields, Status, encode_reply
+from wormdb.server.replies import NOTHING, OK, ErrorReply, ReplyFields, Status, encode_reply
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,13 @@ from wormdb.server.replies import NOTHING, OK, Fault, Fields, Status, encode_rep
         (b"\0\r\n", b"$3\r\n\0\r\n\r\n", b"$3\r\n\0\r\n\r\n"),
         ([1, [b"a"]], b"*2\r\n:1\r\n*1\r\n$1\r\na\r\n", b"*2\r\n:1\r\n*1\r\n$1\r\na\r\n"),
         ({"a": 1}, b"*2\r\n$1\r\na\r\n:1\r\n", b"%1\r\n$1\r\na\r\n:1\r\n"),
-        (Fields({"a": 1, "b": [2]}), b"*2\r\n:1\r\n*1\r\n:2\r\n", b"%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n*1\r\n:2\r\n"),
-        (Fault("no\r\n  good"), b"-ERR no good\r\n", b"-ERR no good\r\n"),
-        (Fault("x", "NOSUCH"), b"-NOSUCH x\r\n", b"-NOSUCH x\r\n"),
+        (
+            ReplyFields({"a": 1, "b": [2]}),
+            b"*2\r\n:1\r\n*1\r\n:2\r\n",
+            b"%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n*1\r\n:2\r\n",
+        ),
+        (ErrorReply("no\r\n  good"), b"-ERR no good\r\n", b"-ERR no good\r\n"),
+        (ErrorReply("x", "NOSUCH"), b"-NOSUCH x\r\n", b"-NOSUCH x\r\n"),
         (NOTHING, b"", b""),
     ],
 )
@@ -41,7 +45,7 @@ def test_each_kind_in_both_protocols(value: object, second: bytes, third: bytes)
 
 @given(st.text())
 def test_an_error_is_always_one_line_of_bounded_length(message: str) -> None:
-    line = encode_reply(Fault(message), 3)
+    line = encode_reply(ErrorReply(message), 3)
     assert line.startswith(b"-ERR ")
     assert line.endswith(b"\r\n")
     assert b"\r" not in line[:-2]

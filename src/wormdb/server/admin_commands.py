@@ -21,7 +21,7 @@ from wormdb.server.namespaces import (
     list_namespaces,
 )
 from wormdb.server.removal_commands import allowed_namespace, purge_namespace, refuse_move, remove_namespace
-from wormdb.server.replies import OK, Fault
+from wormdb.server.replies import OK, ErrorReply
 from wormdb.server.session import GLOBAL
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
             name_shards(store, bucket.prefix, wanted.shards)
     except AlreadyExistsError as error:
         if not wanted.is_lenient:
-            raise Fault(f"Bucket already exists: {bucket.name}", "BUCKETALREADYEXISTS") from error
+            raise ErrorReply(f"Bucket already exists: {bucket.name}", "BUCKETALREADYEXISTS") from error
     session.service.forget(bucket)
     bucket.check_there()
     return OK
@@ -69,14 +69,14 @@ def _creation(words: list[bytes]) -> _Creation:
                 at += 1
             case "INDEXES":
                 if at + 1 >= len(words):
-                    raise Fault("INDEXES argument must be followed by index schemas")
+                    raise ErrorReply("INDEXES argument must be followed by index schemas")
                 wanted.indexes = read_schemas(words[at + 1])
                 at += 2
             case "SHARDS":
                 wanted.shards = _shards(words, at + 1)
                 at += 1 + len(wanted.shards)
             case "COLLATION":
-                raise Fault("COLLATION is not supported: texts are compared by their code points")
+                raise ErrorReply("COLLATION is not supported: texts are compared by their code points")
             case "SORTBY" | "RESULTSORT" | "PROJECTION" | "LIMIT" | "DOCS":
                 raise unsupported_argument(word)
             case _:
@@ -85,15 +85,15 @@ def _creation(words: list[bytes]) -> _Creation:
 
 
 def _shards(words: list[bytes], at: int) -> list[int]:
-    """Ids of shards; a Fault if there is none, or one that cannot be."""
+    """Ids of shards; a ErrorReply if there is none, or one that cannot be."""
     found: list[int] = []
     while at < len(words) and words[at].isdigit():
         found.append(int(words[at][:18]))
         if found[-1] >= SHARDS:
-            raise Fault(f"No route found for Bucket shard: {found[-1]}")
+            raise ErrorReply(f"No route found for Bucket shard: {found[-1]}")
         at += 1
     if not found:
-        raise Fault("SHARDS argument must be followed by shard ids")
+        raise ErrorReply("SHARDS argument must be followed by shard ids")
     return found
 
 
@@ -104,7 +104,7 @@ def list_(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - 
     def is_there(name: str) -> bool:
         try:
             return bool(service.bucket(namespace, name.encode()).probe())
-        except Fault:  # it is being removed
+        except ErrorReply:  # it is being removed
             return False
 
     names = list_buckets(service.database.store, namespace)
@@ -120,7 +120,7 @@ def namespace_create(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE CREATE path."""
     namespace = allowed_namespace(session, check_namespace(words[2]), write=True)
     if namespace == GLOBAL:
-        raise Fault(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
+        raise ErrorReply(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
     check_kept(session.service.database.store, namespace)
     create_namespace(session.service.database.store, namespace, session.service.chance)
     return OK
@@ -185,16 +185,16 @@ def attribute_set(session: ClientSession, words: list[bytes]) -> Any:
             mine.object_id_format = "hex" if lower == "hex" else "bytes"
         case "limit":
             if not value.isdigit() or len(value) > 18 or not int(value):
-                raise Fault("'limit' must be greater than 0")
+                raise ErrorReply("'limit' must be greater than 0")
             mine.limit = min(int(value), 9_999)
         case "reply_type":
-            raise Fault(f"Invalid reply type: {value}")
+            raise ErrorReply(f"Invalid reply type: {value}")
         case "input_type":
-            raise Fault(f"Invalid input type: {value}")
+            raise ErrorReply(f"Invalid input type: {value}")
         case "object_id_format":
-            raise Fault(f"Invalid object id format: {value}")
+            raise ErrorReply(f"Invalid object id format: {value}")
         case _:
-            raise Fault(f"Invalid session attribute: '{name}'")
+            raise ErrorReply(f"Invalid session attribute: '{name}'")
     return OK
 
 
@@ -206,9 +206,9 @@ def attribute(session: ClientSession, words: list[bytes]) -> Any:
         case b"SET", 4:
             return attribute_set(session, words)
         case b"LIST" | b"SET", _:
-            raise Fault("invalid number of parameters")
+            raise ErrorReply("invalid number of parameters")
         case _:
-            raise Fault(f"Invalid subcommand status: {words[1].decode('utf-8', 'replace')}")
+            raise ErrorReply(f"Invalid subcommand status: {words[1].decode('utf-8', 'replace')}")
 
 
 def session_close(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words

@@ -13,7 +13,7 @@ from wormdb.server.commands import Command
 from wormdb.server.documents import read_document, read_filter, show_ids, show_rows, written_filter
 from wormdb.server.faults import unknown_argument
 from wormdb.server.options import QueryOptions, read_options
-from wormdb.server.replies import OK, Fault, Fields
+from wormdb.server.replies import OK, ErrorReply, ReplyFields
 from wormdb.server.routing import HandedWrite
 from wormdb.server.session import SessionCursor
 from wormdb.server.updates import ChangeBatches, RowParts, read_update
@@ -21,9 +21,9 @@ from wormdb.server.updates import ChangeBatches, RowParts, read_update
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.server.buckets import Bucket
+    from wormdb.server.buckets import ServedBucket
     from wormdb.server.session import BatchSource, ClientSession, CursorKind
-    from wormdb.server.updates import RowReader
+    from wormdb.server.updates import RowBatches
 
 __all__ = ["BATCH_BYTES_MAX", "DOCUMENT_COMMANDS", "ask", "check_filter"]
 
@@ -41,7 +41,7 @@ def insert(session: ClientSession, words: list[bytes]) -> Any:
     if words[2].upper() != b"DOCS":
         raise unknown_argument(words[2].decode("utf-8", "replace").upper())
     if len(words) < 4:
-        raise Fault("No documents provided")
+        raise ErrorReply("No documents provided")
     make = session.service.object_id
     form = session.attributes.input_type
     read = [read_document(word, form) for word in words[3:]]
@@ -67,14 +67,14 @@ def insert(session: ClientSession, words: list[bytes]) -> Any:
 
 
 def check_filter(tree: dict[str, Any]) -> None:
-    """A Fault that begins as Kronotop's do, for a filter with mistakes."""
+    """A ErrorReply that begins as Kronotop's do, for a filter with mistakes."""
     try:
         parse_filter(tree)
     except WormError as error:
-        raise Fault(f"BQL parse error: {error}") from error
+        raise ErrorReply(f"BQL parse error: {error}") from error
 
 
-def ask(session: ClientSession, words: list[bytes]) -> tuple[Bucket, dict[str, Any], QueryOptions]:
+def ask(session: ClientSession, words: list[bytes]) -> tuple[ServedBucket, dict[str, Any], QueryOptions]:
     """The bucket, the filter and the options of a query. What is wrong with the filter is told by who reads it."""
     bucket = session.bucket(words[1])
     options = (
@@ -86,7 +86,7 @@ def ask(session: ClientSession, words: list[bytes]) -> tuple[Bucket, dict[str, A
 class _QueryBatches:
     """The batches of a query, as a reply has them: rows up to the limit, and up to a number of bytes."""
 
-    def __init__(self, cursor: RowReader, session: ClientSession, options: QueryOptions) -> None:
+    def __init__(self, cursor: RowBatches, session: ClientSession, options: QueryOptions) -> None:
         self._cursor = cursor
         self._session = session
         self._limit = options.limit
@@ -136,7 +136,7 @@ def query(session: ClientSession, words: list[bytes]) -> Any:
     return _first("QUERY", session, bucket, tree, _QueryBatches(reader, session, options))
 
 
-def _rows(session: ClientSession, bucket: Bucket, tree: dict[str, Any], options: QueryOptions) -> RowReader:
+def _rows(session: ClientSession, bucket: ServedBucket, tree: dict[str, Any], options: QueryOptions) -> RowBatches:
     size = min(options.limit, _PART_ROWS_MAX)
     if session.transaction is not None:
         bucket.check_there()
@@ -154,15 +154,15 @@ def _rows(session: ClientSession, bucket: Bucket, tree: dict[str, Any], options:
 
 
 def _first(
-    kind: CursorKind, session: ClientSession, bucket: Bucket, tree: dict[str, Any], batches: BatchSource
-) -> Fields:
+    kind: CursorKind, session: ClientSession, bucket: ServedBucket, tree: dict[str, Any], batches: BatchSource
+) -> ReplyFields:
     """The first batch of a cursor, and its id. One that came short is at its end, and holds nothing any more."""
     rows = batches.next_batch()
     is_over = not rows or batches.is_over
     if is_over:
         batches.close()
     cursor = SessionCursor(kind, partial(written_filter, tree), bucket, None if is_over else batches)
-    return Fields({"cursor_id": session.keep(cursor), _NAMES[kind]: rows})
+    return ReplyFields({"cursor_id": session.keep(cursor), _NAMES[kind]: rows})
 
 
 def change(kind: CursorKind, session: ClientSession, words: list[bytes]) -> Any:
@@ -185,13 +185,13 @@ def change(kind: CursorKind, session: ClientSession, words: list[bytes]) -> Any:
 def _kind(word: bytes) -> CursorKind:
     name = word.upper().decode("utf-8", "replace")
     if name not in _KINDS:
-        raise Fault(f"Unknown '{word.decode('utf-8', 'replace')}' action")
+        raise ErrorReply(f"Unknown '{word.decode('utf-8', 'replace')}' action")
     return cast("CursorKind", name)
 
 
 def _number(word: bytes) -> int:
     if not word.isdigit() or len(word) > 18:
-        raise Fault("cursor id must be a positive integer")
+        raise ErrorReply("cursor id must be a positive integer")
     return int(word)
 
 
@@ -203,7 +203,7 @@ def advance(session: ClientSession, words: list[bytes]) -> Any:
     rows = [] if cursor.source is None else cursor.source.next_batch()
     if not rows:
         cursor.close()
-    return Fields({"cursor_id": number, _NAMES[kind]: rows})
+    return ReplyFields({"cursor_id": number, _NAMES[kind]: rows})
 
 
 def close(session: ClientSession, words: list[bytes]) -> Any:
@@ -211,7 +211,7 @@ def close(session: ClientSession, words: list[bytes]) -> Any:
     kind, number = _kind(words[1]), _number(words[2])
     found = session.cursors.get(number)
     if found is None or found.kind != kind:
-        raise Fault("no cursor found")
+        raise ErrorReply("no cursor found")
     session.cursors.pop(number).close()
     return OK
 

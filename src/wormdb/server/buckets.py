@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.format.kinds import ObjectId
 from wormdb.maintenance.removal import is_absent
 from wormdb.server.faults import being_removed, no_bucket
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.api.collection import Collection
 
-__all__ = ["Bucket"]
+__all__ = ["ServedBucket"]
 
 SEEN_SECONDS: Final = 30.0
 """For which a bucket that was seen is believed to be there: a purge waits longer than that for those that have not seen
 its removal."""
 
 
-class Bucket:
+class ServedBucket:
     """One bucket. Thread-safe: what it remembers are single values."""
 
     __slots__ = ("_monotonic", "_seen", "collection", "has_model", "name", "prefix")
@@ -51,7 +51,7 @@ class Bucket:
         return self.collection._access.ledger.known().number  # noqa: SLF001 - this package is a part of the database
 
     def probe(self) -> int:
-        """The number of the newest state; 0 if it is not there. 1 GET, shared. A Fault if it is being removed."""
+        """The number of the newest state; 0 if it is not there. 1 GET, shared. A ErrorReply if it is being removed."""
         now = self._monotonic()
         number = self.collection.refresh()
         view = self.collection._access.ledger.known()  # noqa: SLF001 - this package is a part of the database
@@ -65,7 +65,7 @@ class Bucket:
         return number
 
     def check_there(self) -> None:
-        """A Fault if it is not there, or is being removed. 1 GET every SEEN_SECONDS."""
+        """A ErrorReply if it is not there, or is being removed. 1 GET every SEEN_SECONDS."""
         if self._monotonic() - self._seen >= SEEN_SECONDS and not self.probe():
             raise no_bucket(self.name)
 
@@ -74,10 +74,10 @@ class Bucket:
         self._seen = -math.inf
 
     def identified(self, document: dict[str, Any], make: Any) -> dict[str, Any]:
-        """A document to be inserted with its id: a new ObjectId if it has none. A Fault for one it cannot have."""
+        """A document to be inserted with its id: a new ObjectId if it has none. A ErrorReply for one it cannot have."""
         if "_id" not in document and "id" not in document:
             return document if self.has_model else {"_id": make(), **document}
         identity = document.get("_id", document.get("id"))
         if not self.has_model and not isinstance(identity, ObjectId):
-            raise Fault("_id field must be of type ObjectId")
+            raise ErrorReply("_id field must be of type ObjectId")
         return document

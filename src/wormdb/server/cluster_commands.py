@@ -9,7 +9,7 @@ from wormdb.errors import ConflictError
 from wormdb.jobs.node.claim import remove_node
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.peers import read_server_address
-from wormdb.server.replies import OK, Fault
+from wormdb.server.replies import OK, ErrorReply
 
 if TYPE_CHECKING:
     from wormdb.engine.log.peers import Peer
@@ -34,7 +34,7 @@ def locate(session: ClientSession, words: list[bytes]) -> Any:
 
 def _admin(session: ClientSession) -> None:
     if not session.account.is_admin:
-        raise Fault("this user has no permissions to run 'kr.admin'", "NOPERM")
+        raise ErrorReply("this user has no permissions to run 'kr.admin'", "NOPERM")
 
 
 def _peers(session: ClientSession) -> Peers:
@@ -72,10 +72,10 @@ def _found(session: ClientSession, word: bytes) -> tuple[Peers, int]:
     text = word.decode("utf-8", "replace")
     if not text.isdigit() or len(text) > 3:
         _admin(session)
-        raise Fault(f"Invalid memberId: {text}")
+        raise ErrorReply(f"Invalid memberId: {text}")
     peers = _peers(session)
     if int(text) not in peers.known():
-        raise Fault(f"Member: {text} not registered")
+        raise ErrorReply(f"Member: {text} not registered")
     return peers, int(text)
 
 
@@ -90,11 +90,11 @@ def describe_member(session: ClientSession, words: list[bytes]) -> Any:  # noqa:
     node = session.service.router.id
     if node is None:
         _admin(session)
-        raise Fault("this server is no member: it was started with --routing off")
+        raise ErrorReply("this server is no member: it was started with --routing off")
     peers = _peers(session)
     peer = peers.get(node)
     if peer is None:
-        raise Fault(f"Member: {node} not registered")
+        raise ErrorReply(f"Member: {node} not registered")
     return {"member_id": str(node), **_member(peer, is_live=node in peers.live())}
 
 
@@ -102,18 +102,18 @@ def remove_member(session: ClientSession, words: list[bytes]) -> Any:
     """KR.ADMIN REMOVE-MEMBER id."""
     peers, node = _found(session, words[2])
     if node in peers.live():
-        raise Fault("Member in RUNNING status cannot be removed")
+        raise ErrorReply("Member in RUNNING status cannot be removed")
     try:
         remove_node(session.service.database.store, peers, node)
     except ConflictError as error:
-        raise Fault("Member in RUNNING status cannot be removed") from error
+        raise ErrorReply("Member in RUNNING status cannot be removed") from error
     return OK
 
 
 def refuse_route(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """KR.ADMIN ROUTE …, SET-SHARD-STATUS …."""
     _admin(session)
-    raise Fault("routes follow from the servers that live: start, stop or remove a server instead")
+    raise ErrorReply("routes follow from the servers that live: start, stop or remove a server instead")
 
 
 def _sub(name: str, syntax: str, summary: str, run: Any, least: int = 0, most: int | None = 0) -> Command:

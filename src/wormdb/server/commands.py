@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from wormdb.server.faults import wrong_count
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Handler = Callable[[Any, list[bytes]], Any]
-    """Carries out a command of a session, given its words; a Fault or a WormError is its reply."""
+    """Carries out a command of a session, given its words; a ErrorReply or a WormError is its reply."""
 
 __all__ = ["Command", "Place", "find_command", "refuse_bare"]
 
@@ -56,20 +56,20 @@ class Command:
         return ["write" if self.is_write else "readonly"]
 
     def check_count(self, words: list[bytes], before: int = 0) -> None:
-        """A Fault if there are too few or too many words; the first `before` of them belong to the command above."""
+        """A ErrorReply if there are too few or too many words; the first `before` of them belong to the command above."""
         count = len(words) - 1 - before
         if count < self.least or (self.most is not None and count > self.most):
             name = words[0].decode("utf-8", "replace").upper() if before else self.name
-            raise Fault("wrong number of parameters") if before and self.group == "index" else wrong_count(name)
+            raise ErrorReply("wrong number of parameters") if before and self.group == "index" else wrong_count(name)
 
 
 def find_command(table: Mapping[bytes, Command], words: list[bytes]) -> Command:
-    """The command, or subcommand, that words mean, with the right number of them; a Fault if there is none."""
+    """The command, or subcommand, that words mean, with the right number of them; a ErrorReply if there is none."""
     command = table.get(words[0]) or table.get(words[0].upper())
     if command is None:
         name = words[0][:128].decode("utf-8", "replace")
         given = " ".join(f"'{word[:64].decode('utf-8', 'replace')}'" for word in words[1:4])
-        raise Fault(f"unknown command '{name}', with args beginning with: {given}")
+        raise ErrorReply(f"unknown command '{name}', with args beginning with: {given}")
     command.check_count(words)
     if not command.subcommands or (len(words) == 1 and not command.least):
         return command
@@ -78,7 +78,7 @@ def find_command(table: Mapping[bytes, Command], words: list[bytes]) -> Command:
         if each.name == wanted:
             each.check_count(words, 1)
             return each
-    raise Fault(f"unknown subcommand: '{words[1][:128].decode('utf-8', 'replace')}'")
+    raise ErrorReply(f"unknown subcommand: '{words[1][:128].decode('utf-8', 'replace')}'")
 
 
 def refuse_bare(session: Any, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session

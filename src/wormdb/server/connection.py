@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from wormdb.errors import WormError
 from wormdb.server.commands import find_command
 from wormdb.server.faults import fault_of
-from wormdb.server.replies import Fault, encode_reply
+from wormdb.server.replies import ErrorReply, encode_reply
 from wormdb.server.requests import GUEST_BOUNDS, USER_BOUNDS, ProtocolError, RequestParser
 from wormdb.server.routing import NOT_BEGUN
 from wormdb.server.session import ClientSession
@@ -26,7 +26,7 @@ from wormdb.system.waiting import WouldWaitError, refuse_waiting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.server.buckets import Bucket
+    from wormdb.server.buckets import ServedBucket
     from wormdb.server.commands import Command
     from wormdb.server.parts import ServerParts
 
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
         if not self._parts.admit(self):
             self._service.figures.refused += 1
-            self._transport.write(encode_reply(Fault("max number of clients reached"), 2))
+            self._transport.write(encode_reply(ErrorReply("max number of clients reached"), 2))
             self._transport.close()
             self._transport = None
             return
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
                     break
                 self._begin(words)
         except ProtocolError as error:
-            self._reply(Fault(f"Protocol error: {error}"))
+            self._reply(ErrorReply(f"Protocol error: {error}"))
             self.session.is_ending = True
         finally:
             self._is_pumping = False
@@ -197,7 +197,7 @@ class Connection(asyncio.Protocol):
             del transport
 
     def _reply(self, value: Any) -> None:
-        if isinstance(value, Fault):
+        if isinstance(value, ErrorReply):
             faults = self._service.figures.faults
             faults[value.prefix] = faults.get(value.prefix, 0) + 1
         self._out.append(encode_reply(value, self.session.version))
@@ -238,11 +238,11 @@ class Connection(asyncio.Protocol):
     def _check_allowed(self, command: Command) -> None:
         session = self.session
         if not session.is_known and not command.is_open:
-            raise Fault("Authentication required.", "NOAUTH")
+            raise ErrorReply("Authentication required.", "NOAUTH")
         if command.group in _BUCKET_GROUPS and not session.account.may(session.namespace, write=command.is_write):
-            raise Fault(f"this user has no permissions to run '{command.name.lower()}' here", "NOPERM")
+            raise ErrorReply(f"this user has no permissions to run '{command.name.lower()}' here", "NOPERM")
 
-    def _read(self, command: Command, words: list[bytes], bucket: Bucket) -> None:
+    def _read(self, command: Command, words: list[bytes], bucket: ServedBucket) -> None:
         """A read begins when it is known how new its bucket is: by a probe that was sent after it arrived."""
         arrived = self._received - self._parser.left
         if self._probed.get(bucket.prefix, -1) >= arrived:
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
         self._parts.gate.ask(bucket.prefix, bucket.probe, told)
 
     def _told_fresh(
-        self, command: Command, words: list[bytes], bucket: Bucket, received: int, number: Any, error: Any
+        self, command: Command, words: list[bytes], bucket: ServedBucket, received: int, number: Any, error: Any
     ) -> None:
         self._is_busy = False
         if self._transport is None:
@@ -298,7 +298,7 @@ class Connection(asyncio.Protocol):
         run = partial(command.run, self.session, words)
         if command.place == "handed":
             if self._parts.handed.is_closed:
-                self._told_result(None, Fault("the server is stopping", NOT_BEGUN))
+                self._told_result(None, ErrorReply("the server is stopping", NOT_BEGUN))
             else:
                 self._parts.handed.run(lane, run, self._told_result)
         elif shape is None:
@@ -321,14 +321,14 @@ class Connection(asyncio.Protocol):
         self._reply(result if error is None else self._fault(error))
         self._pump()
 
-    def _fault(self, error: BaseException) -> Fault:
-        if isinstance(error, Fault):
+    def _fault(self, error: BaseException) -> ErrorReply:
+        if isinstance(error, ErrorReply):
             return error
         if isinstance(error, WormError):
             return fault_of(error)
         # Arguments are not logged: they may be secrets.
         log.error("%s failed: %s", self.session.command, type(error).__name__, exc_info=error)
-        return Fault("internal error: see the server's log")
+        return ErrorReply("internal error: see the server's log")
 
 
 def _timed(run: Callable[[], Any], processor: Callable[[], float]) -> tuple[Any, float]:

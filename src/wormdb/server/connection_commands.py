@@ -6,7 +6,7 @@ import fnmatch
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.server.commands import Command, refuse_bare
-from wormdb.server.replies import OK, Fault, Status
+from wormdb.server.replies import OK, ErrorReply, Status
 from wormdb.system.installed import __version__
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def hello(session: ClientSession, words: list[bytes]) -> Any:
         if words[1] not in (b"2", b"3"):
             is_number = words[1].isdigit()
             raise (
-                Fault("unsupported protocol version", "NOPROTO")
+                ErrorReply("unsupported protocol version", "NOPROTO")
                 if is_number
-                else Fault("Protocol version is not an integer or out of range")
+                else ErrorReply("Protocol version is not an integer or out of range")
             )
         version = int(words[1])
     name, credentials = None, None
@@ -48,11 +48,11 @@ def hello(session: ClientSession, words: list[bytes]) -> Any:
                 name = _client_name(given)
                 at += 2
             case _:
-                raise Fault(f"Syntax error in HELLO option '{_text(words[at][:64])}'")
+                raise ErrorReply(f"Syntax error in HELLO option '{_text(words[at][:64])}'")
     if credentials is not None:
         _log_in(session, *credentials)
     elif not session.is_known:
-        raise Fault(
+        raise ErrorReply(
             "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass>"
             " option can be used to authenticate the client and select the RESP protocol version at the same time",
             "NOAUTH",
@@ -74,10 +74,10 @@ def hello(session: ClientSession, words: list[bytes]) -> Any:
 def _log_in(session: ClientSession, user: bytes, password: bytes) -> None:
     accounts = session.service.accounts
     if accounts is None:
-        raise Fault("AUTH called without any password configured: this server has no users")
+        raise ErrorReply("AUTH called without any password configured: this server has no users")
     account = accounts.check(_text(user), _text(password))
     if account is None:
-        raise Fault("invalid username-password pair or user is disabled.", "WRONGPASS")
+        raise ErrorReply("invalid username-password pair or user is disabled.", "WRONGPASS")
     session.admit(account)
 
 
@@ -101,9 +101,9 @@ def echo(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a
 def select(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the session
     """SELECT 0."""
     if not words[1].isdigit():
-        raise Fault("invalid DB index")
+        raise ErrorReply("invalid DB index")
     if int(words[1][:18]):
-        raise Fault("DB index is out of range")
+        raise ErrorReply("DB index is out of range")
     return OK
 
 
@@ -125,7 +125,7 @@ def reset(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - 
 
 def _client_name(word: bytes) -> str:
     if any(not 0x21 <= letter <= 0x7E for letter in word):
-        raise Fault("Client names cannot contain spaces, newlines or special characters.")
+        raise ErrorReply("Client names cannot contain spaces, newlines or special characters.")
     return word.decode()[:1_000]
 
 
@@ -149,7 +149,7 @@ def client_setinfo(session: ClientSession, words: list[bytes]) -> Any:
     """CLIENT SETINFO LIB-NAME|LIB-VER text."""
     option = words[2].upper()
     if option not in (b"LIB-NAME", b"LIB-VER"):
-        raise Fault(f"Unrecognized option '{_text(words[2][:64])}'")
+        raise ErrorReply(f"Unrecognized option '{_text(words[2][:64])}'")
     session.library[option.decode().lower()] = _client_name(words[3])
     return OK
 

@@ -19,7 +19,7 @@ from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.format.kinds import ObjectId
 from wormdb.server.lenient import make_strict
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -67,13 +67,13 @@ def read_json(data: bytes, *, operators: bool = False) -> Any:
 
 
 def read_object(data: bytes, what: str) -> dict[str, Any]:
-    """An object of JSON, such as a projection; a Fault if it is something else."""
+    """An object of JSON, such as a projection; a ErrorReply if it is something else."""
     try:
         found = read_json(data, operators=True)
     except WormError as error:
-        raise Fault(f"Invalid {what}: {error}") from error
+        raise ErrorReply(f"Invalid {what}: {error}") from error
     if not isinstance(found, dict):
-        raise Fault(f"Invalid {what}: it must be an object")
+        raise ErrorReply(f"Invalid {what}: it must be an object")
     return found
 
 
@@ -82,7 +82,7 @@ def _read_bson(data: bytes) -> dict[str, Any]:
 
 
 def read_filter(data: bytes) -> dict[str, Any]:
-    """A filter or an update. A Fault if it is neither JSON nor BSON."""
+    """A filter or an update. A ErrorReply if it is neither JSON nor BSON."""
     if b"$" not in data and data[:1] == b"{" and not _SEEMS_HEX.search(data):
         # Most filters: fields with plain values. What is wrong with one is told by what follows.
         with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -91,24 +91,24 @@ def read_filter(data: bytes) -> dict[str, Any]:
         try:
             return _read_bson(data)
         except (BSONError, ValueError, RecursionError) as error:
-            raise Fault(f"BQL parse error: {_SEEMS_NEITHER}") from error
+            raise ErrorReply(f"BQL parse error: {_SEEMS_NEITHER}") from error
     try:
         found = read_json(data, operators=True)
     except WormError as error:
-        raise Fault(f"BQL parse error: {_SEEMS_NEITHER}: {error}") from error
+        raise ErrorReply(f"BQL parse error: {_SEEMS_NEITHER}: {error}") from error
     if not isinstance(found, dict):
-        raise Fault(f"BQL parse error: {_SEEMS_NEITHER}: it must be an object")
+        raise ErrorReply(f"BQL parse error: {_SEEMS_NEITHER}: it must be an object")
     return _with_objectids(found) if _SEEMS_HEX.search(data) else found
 
 
 def read_document(data: bytes, form: Format) -> dict[str, Any]:
-    """A document to be inserted, its `_id` an ObjectId if it is 24 hex digits. A Fault if it cannot be read."""
+    """A document to be inserted, its `_id` an ObjectId if it is 24 hex digits. A ErrorReply if it cannot be read."""
     try:
         found = _read_bson(data) if form == "bson" else read_json(data)
     except (BSONError, ValueError, RecursionError, WormError) as error:
-        raise Fault(f"Invalid {form.upper()} document: {error}") from error
+        raise ErrorReply(f"Invalid {form.upper()} document: {error}") from error
     if not isinstance(found, dict):
-        raise Fault(f"Invalid {form.upper()} document: it must be an object")
+        raise ErrorReply(f"Invalid {form.upper()} document: it must be an object")
     identity = found.get("_id")
     if isinstance(identity, str) and _HEX.fullmatch(identity):
         found["_id"] = ObjectId(identity)

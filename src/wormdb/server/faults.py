@@ -22,7 +22,7 @@ from wormdb.format import json
 from wormdb.format.bson_types import bson_type_of, stored_in_model
 from wormdb.format.kinds import ObjectId
 from wormdb.server.index_names import shown_name
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 __all__ = ["being_removed", "fault_of", "no_bucket", "unknown_argument", "unsupported_argument", "wrong_count"]
 
@@ -38,26 +38,28 @@ _PREFIXES: Final = (
 """What the message of an error begins with, where it is told as it is; the first that fits counts."""
 
 
-def fault_of(error: WormError) -> Fault:
+def fault_of(error: WormError) -> ErrorReply:
     """The reply for an error that a call raised."""
     match error:
         case UniqueViolationError():
-            return Fault(f"Duplicate key: '{error.field}' {_shown(error.value)}", "DUPLICATEKEY")
+            return ErrorReply(f"Duplicate key: '{error.field}' {_shown(error.value)}", "DUPLICATEKEY")
         case AlreadyExistsError() if error.key is not None:
-            return Fault(f"Duplicate key: _id '{_shown(json.decode(error.key.encode(), name='id'))}'", "DUPLICATEKEY")
-        case ConflictError() if not isinstance(error, TransactionTooOldError):
-            return Fault(
+            return ErrorReply(
+                f"Duplicate key: _id '{_shown(json.decode(error.key.encode(), name='id'))}'", "DUPLICATEKEY"
+            )
+        case ConflictError():
+            return ErrorReply(
                 f"Transaction not committed due to conflict with another transaction: {error}", "NOT_COMMITTED"
             )
         case OutcomeUnknownError():
             named = f" {error.commit_id}" if error.commit_id is not None else ""
-            return Fault(f"Transaction may or may not have committed:{named} {error}", "COMMIT_UNKNOWN_RESULT")
+            return ErrorReply(f"Transaction may or may not have committed:{named} {error}", "COMMIT_UNKNOWN_RESULT")
         case RemovedError():
             return being_removed(error.what.rstrip("/").rpartition("/")[2].rpartition(" ")[2])
         case _ if error.reason == _WRONG_TYPE:
-            return Fault(f"Index type mismatch: {_mismatch(error.what)}", "INDEXTYPE_MISMATCH")
+            return ErrorReply(f"Index type mismatch: {_mismatch(error.what)}", "INDEXTYPE_MISMATCH")
         case _:
-            return Fault(str(error), next((each for kind, each in _PREFIXES if isinstance(error, kind)), "ERR"))
+            return ErrorReply(str(error), next((each for kind, each in _PREFIXES if isinstance(error, kind)), "ERR"))
 
 
 def _mismatch(what: str) -> str:
@@ -78,26 +80,26 @@ def _shown(value: Any) -> str:
         return repr(value)
 
 
-def wrong_count(name: str) -> Fault:
+def wrong_count(name: str) -> ErrorReply:
     """Too few or too many arguments."""
-    return Fault(f"wrong number of arguments for '{name}' command")
+    return ErrorReply(f"wrong number of arguments for '{name}' command")
 
 
-def unknown_argument(word: str) -> Fault:
+def unknown_argument(word: str) -> ErrorReply:
     """A word that is no option of any command."""
-    return Fault(f"Unknown '{word}' argument")
+    return ErrorReply(f"Unknown '{word}' argument")
 
 
-def unsupported_argument(word: str) -> Fault:
+def unsupported_argument(word: str) -> ErrorReply:
     """An option of other commands."""
-    return Fault(f"'{word}' is an unsupported argument")
+    return ErrorReply(f"'{word}' is an unsupported argument")
 
 
-def being_removed(name: str) -> Fault:
+def being_removed(name: str) -> ErrorReply:
     """A bucket that was removed, and not purged yet."""
-    return Fault(f"Bucket '{name}' is being removed", "BUCKETBEINGREMOVED")
+    return ErrorReply(f"Bucket '{name}' is being removed", "BUCKETBEINGREMOVED")
 
 
-def no_bucket(name: str) -> Fault:
+def no_bucket(name: str) -> ErrorReply:
     """A bucket that is not there."""
-    return Fault(f"No such bucket: '{name}'", "NOSUCHBUCKET")
+    return ErrorReply(f"No such bucket: '{name}'", "NOSUCHBUCKET")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.format import json
 from wormdb.server.commands import Command
 from wormdb.server.documents import read_document, read_filter
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 from wormdb.server.routing import MARK
 from wormdb.server.session import GLOBAL
 from wormdb.server.updates import read_update, upserted
@@ -25,7 +25,7 @@ from wormdb.server.updates import read_update, upserted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.server.buckets import Bucket
+    from wormdb.server.buckets import ServedBucket
     from wormdb.server.session import ClientSession
 
 __all__ = ["HANDED_COMMANDS"]
@@ -37,9 +37,9 @@ def write(session: ClientSession, words: list[bytes]) -> Any:
     folder, _, name = prefix.rstrip("/").rpartition("/")
     namespace = folder.replace("/", ".") or GLOBAL
     if not session.account.is_admin or not session.account.may(namespace, write=True):
-        raise Fault("only a user of servers may hand on writes", "NOPERM")
+        raise ErrorReply("only a user of servers may hand on writes", "NOPERM")
     if not milliseconds.isdigit() or len(mark) > 64:
-        raise Fault("WORM.WRITE is for servers")
+        raise ErrorReply("WORM.WRITE is for servers")
     bucket = session.service.bucket(namespace, name.encode())
     bucket.check_there()
     options = {"metadata": {MARK: mark}, "timeout": int(milliseconds) / 1000}
@@ -47,7 +47,7 @@ def write(session: ClientSession, words: list[bytes]) -> Any:
     return json.encode(ids)
 
 
-def _carry_out(bucket: Bucket, kind: bytes, rest: Sequence[bytes], options: dict[str, Any]) -> list[Any]:
+def _carry_out(bucket: ServedBucket, kind: bytes, rest: Sequence[bytes], options: dict[str, Any]) -> list[Any]:
     collection = bucket.collection
     match kind, rest:
         case b"INSERT", (form, ids, *texts) if texts:
@@ -82,7 +82,7 @@ def _carry_out(bucket: Bucket, kind: bytes, rest: Sequence[bytes], options: dict
                 )
             )
         case _:
-            raise Fault("WORM.WRITE is for servers")
+            raise ErrorReply("WORM.WRITE is for servers")
 
 
 HANDED_COMMANDS: Final = (

@@ -11,12 +11,12 @@ from wormdb.format.bson_types import bson_type_of, stored_in_model
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.documents import read_object
 from wormdb.server.index_names import shown_name, stored_name
-from wormdb.server.replies import OK, Fault
+from wormdb.server.replies import OK, ErrorReply
 
 if TYPE_CHECKING:
     from wormdb.api.status import IndexDescription, IndexSummary
     from wormdb.engine.tree.definition import Index
-    from wormdb.server.buckets import Bucket
+    from wormdb.server.buckets import ServedBucket
     from wormdb.server.session import ClientSession
 
 __all__ = ["INDEX_COMMANDS", "read_schemas"]
@@ -32,18 +32,18 @@ _TYPES: Final = frozenset(
 
 
 def read_schemas(data: bytes) -> list[Index]:
-    """The indexes that a schema wants. A Fault for a schema that cannot be."""
+    """The indexes that a schema wants. A ErrorReply for a schema that cannot be."""
     schema = read_object(data, "index schema")
     if not schema:
-        raise Fault("Index schemas cannot be empty")
+        raise ErrorReply("Index schemas cannot be empty")
     indexes: list[Index] = []
     for name, value in schema.items():
         if name == "$compound":
             indexes += [_compound(each) for each in (value if isinstance(value, list) else [value])]
         elif name == "$vector":
-            raise Fault("Vector indexes are not supported")
+            raise ErrorReply("Vector indexes are not supported")
         elif name.startswith("$"):
-            raise Fault(f"Unknown directive: {name}")
+            raise ErrorReply(f"Unknown directive: {name}")
         else:
             indexes.append(_single(name, value))
     return indexes
@@ -51,33 +51,33 @@ def read_schemas(data: bytes) -> list[Index]:
 
 def _single(selector: str, schema: Any) -> Index:
     if not isinstance(schema, dict):
-        raise Fault("Invalid index schema")
+        raise ErrorReply("Invalid index schema")
     alias = _type_of(schema)
     _refuse_collation(schema)
     unique = _flag(schema, "unique")
     if unique and _flag(schema, "multi_key"):
-        raise Fault("A unique index cannot be multi-key")
+        raise ErrorReply("A unique index cannot be multi-key")
     name = schema.get("name") or f"selector:{selector}.bsonType:{stored_in_model(alias).upper()}"
     return _index([selector], name, [alias], unique=unique)
 
 
 def _compound(schema: Any) -> Index:
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
-        raise Fault("Invalid index schema")
+        raise ErrorReply("Invalid index schema")
     fields = schema["fields"]
     if not all(isinstance(each, dict) and isinstance(each.get("selector"), str) for each in fields):
-        raise Fault("Invalid index schema")
+        raise ErrorReply("Invalid index schema")
     if len(fields) < 2:
-        raise Fault("Compound index requires at least 2 fields")
+        raise ErrorReply("Compound index requires at least 2 fields")
     if len(fields) > _FIELDS_MAX:
-        raise Fault(f"Compound index supports at most {_FIELDS_MAX} fields")
+        raise ErrorReply(f"Compound index supports at most {_FIELDS_MAX} fields")
     _refuse_collation(schema)
     selectors = [each["selector"] for each in fields]
     for selector in selectors:
         if selectors.count(selector) > 1:
-            raise Fault(f"Duplicate selector in compound index: '{selector}'")
+            raise ErrorReply(f"Duplicate selector in compound index: '{selector}'")
     if sum(_flag(each, "multi_key") for each in fields) > 1:
-        raise Fault("Compound index allows at most one multi-key field")
+        raise ErrorReply("Compound index allows at most one multi-key field")
     aliases = [_type_of(each) for each in fields]
     parts = [f"{path}.{stored_in_model(alias).upper()}" for path, alias in zip(selectors, aliases, strict=True)]
     return _index(
@@ -87,21 +87,21 @@ def _compound(schema: Any) -> Index:
 
 def _index(fields: list[str], name: Any, aliases: list[str], *, unique: bool) -> Index:
     if not isinstance(name, str):
-        raise Fault("Invalid index schema")
+        raise ErrorReply("Invalid index schema")
     try:
         # Null and missing count as a value, as Kronotop has it: so the index leaves no document out.
         return read_index(fields, stored_name(name), unique=unique, sparse=False, bson_type=aliases)
     except InvalidRequestError as error:
-        raise Fault(str(error)) from error
+        raise ErrorReply(str(error)) from error
 
 
 def _type_of(schema: dict[str, Any]) -> str:
     written = schema.get("bson_type")
     if written is None:
-        raise Fault("'bson_type' cannot be null")
+        raise ErrorReply("'bson_type' cannot be null")
     alias = bson_type_of(written)
     if alias not in _TYPES:
-        raise Fault(f"Unknown BSON type: {written}")
+        raise ErrorReply(f"Unknown BSON type: {written}")
     assert alias is not None
     return alias
 
@@ -109,19 +109,19 @@ def _type_of(schema: dict[str, Any]) -> str:
 def _flag(schema: dict[str, Any], name: str) -> bool:
     value = schema.get(name, False)
     if not isinstance(value, bool):
-        raise Fault("Invalid index schema")
+        raise ErrorReply("Invalid index schema")
     return value
 
 
 def _refuse_collation(schema: dict[str, Any]) -> None:
     if schema.get("collation"):
-        raise Fault("COLLATION is not supported: texts are compared by their code points")
+        raise ErrorReply("COLLATION is not supported: texts are compared by their code points")
 
 
 # --- commands ---
 
 
-def _bucket(session: ClientSession, words: list[bytes]) -> Bucket:
+def _bucket(session: ClientSession, words: list[bytes]) -> ServedBucket:
     bucket = session.bucket(words[2])
     bucket.check_there()
     return bucket
@@ -141,7 +141,7 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
     try:
         create_indexes(bucket.collection, wanted)
     except AlreadyExistsError as error:
-        raise Fault(f"'{shown_name(wanted[0].name)}' has already exist") from error
+        raise ErrorReply(f"'{shown_name(wanted[0].name)}' has already exist") from error
     session.service.build(bucket)
     return OK
 
@@ -149,12 +149,12 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
 def _check_free(index: Index, there: list[IndexSummary]) -> None:
     for each in there:
         if each.name == index.name:
-            raise Fault(f"'{shown_name(index.name)}' has already exist")
+            raise ErrorReply(f"'{shown_name(index.name)}' has already exist")
         if each.fields != index.fields or each.state == "failed":
             continue
         if len(index.fields) == 1:
-            raise Fault(f"An index on field '{index.fields[0]}' already exists")
-        raise Fault(f"A compound index on the same fields already exists: '{shown_name(each.name)}'")
+            raise ErrorReply(f"An index on field '{index.fields[0]}' already exists")
+        raise ErrorReply(f"A compound index on the same fields already exists: '{shown_name(each.name)}'")
 
 
 def list_(session: ClientSession, words: list[bytes]) -> Any:
@@ -178,12 +178,12 @@ def describe(session: ClientSession, words: list[bytes]) -> Any:
     return {**about, "statistics": {"cardinality": found.entries, "distinct": found.distinct}}
 
 
-def _described(bucket: Bucket, words: list[bytes]) -> IndexDescription:
+def _described(bucket: ServedBucket, words: list[bytes]) -> IndexDescription:
     shown, stored = _named(words)
     try:
         return bucket.collection.describe_index(stored)
     except NotFoundError:
-        raise Fault(f"No such index: '{shown}'", "NOSUCHINDEX") from None
+        raise ErrorReply(f"No such index: '{shown}'", "NOSUCHINDEX") from None
 
 
 def drop(session: ClientSession, words: list[bytes]) -> Any:
@@ -191,9 +191,9 @@ def drop(session: ClientSession, words: list[bytes]) -> Any:
     bucket = _bucket(session, words)
     found = _described(bucket, words)
     if found.name == _PRIMARY:
-        raise Fault("Cannot drop the primary index")
+        raise ErrorReply("Cannot drop the primary index")
     if found.state == "dropped":
-        raise Fault("Index is already in the 'DROPPED' status")
+        raise ErrorReply("Index is already in the 'DROPPED' status")
     bucket.collection.drop_index(found.name)
     return OK
 
@@ -203,7 +203,7 @@ def analyze(session: ClientSession, words: list[bytes]) -> Any:
     bucket = _bucket(session, words)
     found = _described(bucket, words)
     if found.state != "ready":
-        raise Fault(f"Cannot analyze index: index is not in READY state (current={found.state.upper()})")
+        raise ErrorReply(f"Cannot analyze index: index is not in READY state (current={found.state.upper()})")
     bucket.collection.analyze_index(found.name)
     return OK
 

@@ -14,7 +14,7 @@ import msgspec
 from wormdb.engine.log.paths import ENGINE_FOLDER, REMOVED_MARK
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.maintenance.removal import is_gone
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 from wormdb.storage.readback import put_swapped
 
 if TYPE_CHECKING:
@@ -52,22 +52,22 @@ def folder_of_namespace(namespace: str) -> str:
 
 
 def check_namespace(path: bytes) -> str:
-    """A path that a namespace may have; a Fault for any other."""
+    """A path that a namespace may have; a ErrorReply for any other."""
     text = path.decode("utf-8", "replace")
     parts = text.split(".")
     if len(parts) > DEPTH_MAX:
-        raise Fault(f"Namespace depth exceeds maximum allowed depth of {DEPTH_MAX}")
+        raise ErrorReply(f"Namespace depth exceeds maximum allowed depth of {DEPTH_MAX}")
     if _RESERVED in parts:
-        raise Fault(f"Namespace '{_RESERVED}' is reserved for internal use")
+        raise ErrorReply(f"Namespace '{_RESERVED}' is reserved for internal use")
     if not all(_PART.fullmatch(part) for part in parts):
-        raise Fault(f"Invalid namespace: '{text}'")
+        raise ErrorReply(f"Invalid namespace: '{text}'")
     return text
 
 
 def create_namespace(store: Store, namespace: str, chance: Chance) -> None:
-    """Make a namespace, and those above it. 1 PUT for each of them, and 1 LIST. A Fault if it is there."""
+    """Make a namespace, and those above it. 1 PUT for each of them, and 1 LIST. A ErrorReply if it is there."""
     if has_namespace(store, namespace):
-        raise Fault(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
+        raise ErrorReply(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
     parts = namespace.split(".")
     for depth in range(1, len(parts) + 1):
         key = folder_of_namespace(".".join(parts[:depth])) + NAMESPACE_MARKER
@@ -76,7 +76,7 @@ def create_namespace(store: Store, namespace: str, chance: Chance) -> None:
             put_swapped(store, key, body, None, what="namespace", content_type="application/json")
         except ConflictError:
             if depth == len(parts):
-                raise Fault(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS") from None
+                raise ErrorReply(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS") from None
 
 
 def has_namespace(store: Store, namespace: str) -> bool:
@@ -92,9 +92,9 @@ def has_namespace(store: Store, namespace: str) -> bool:
 
 
 def check_inhabited(store: Store, namespace: str) -> None:
-    """A Fault if a namespace is not there. Costs as `has_namespace`."""
+    """A ErrorReply if a namespace is not there. Costs as `has_namespace`."""
     if not has_namespace(store, namespace):
-        raise Fault(f"No such namespace: '{namespace}'", "NOSUCHNAMESPACE")
+        raise ErrorReply(f"No such namespace: '{namespace}'", "NOSUCHNAMESPACE")
 
 
 # --- the end of a namespace ---
@@ -125,13 +125,13 @@ def is_removed_namespace(store: Store, namespace: str) -> bool:
 
 
 def check_kept(store: Store, namespace: str) -> None:
-    """A Fault if a namespace, or one above it, is being removed. 1 GET for each of them."""
+    """A ErrorReply if a namespace, or one above it, is being removed. 1 GET for each of them."""
     if namespace == _GLOBAL:
         return
     parts = namespace.split(".")
     for depth in range(1, len(parts) + 1):
         if is_removed_namespace(store, ".".join(parts[:depth])):
-            raise Fault(f"Namespace '{namespace}' is being removed", "NAMESPACEBEINGREMOVED")
+            raise ErrorReply(f"Namespace '{namespace}' is being removed", "NAMESPACEBEINGREMOVED")
 
 
 def mark_removed(store: Store, namespace: str, chance: Chance) -> None:

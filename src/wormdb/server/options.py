@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.server.documents import read_object
 from wormdb.server.faults import unknown_argument, unsupported_argument
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -38,7 +38,7 @@ class QueryOptions:
 
 
 def read_options(session: ClientSession, words: Sequence[bytes], allowed: Collection[str]) -> QueryOptions:
-    """The options of a query among `allowed`. A Fault for a word that means nothing here, or lacks what follows it."""
+    """The options of a query among `allowed`. A ErrorReply for a word that means nothing here, or lacks what follows it."""
     options = QueryOptions(limit=session.attributes.limit)
     at = 0
     while at < len(words):
@@ -62,7 +62,7 @@ def read_options(session: ClientSession, words: Sequence[bytes], allowed: Collec
                 options.projection = _projection(following)
                 at += 2
             case _:
-                raise Fault(
+                raise ErrorReply(
                     f"{word} is not supported: texts are compared by their code points"
                     if word == "COLLATION"
                     else f"'{word}' is an unsupported argument"
@@ -70,38 +70,38 @@ def read_options(session: ClientSession, words: Sequence[bytes], allowed: Collec
     if options.sort is not None and options.result_sort is not None:
         name = options.sort.removeprefix("-")
         if name == options.result_sort.removeprefix("-"):
-            raise Fault(f"SORTBY and RESULTSORT cannot use the same field: '{name}'")
+            raise ErrorReply(f"SORTBY and RESULTSORT cannot use the same field: '{name}'")
     return options
 
 
 def _limit(following: Sequence[bytes]) -> int:
     if not following:
-        raise Fault("LIMIT argument must be followed by a positive integer")
+        raise ErrorReply("LIMIT argument must be followed by a positive integer")
     text = following[0]
     if not text.removeprefix(b"-").isdigit() or len(text) > 18 or int(text) < 0:
-        raise Fault("LIMIT argument must be a non-negative integer")
+        raise ErrorReply("LIMIT argument must be a non-negative integer")
     if int(text) >= LIMIT_MAX:
-        raise Fault(f"Maximum limit value is {LIMIT_MAX}")
+        raise ErrorReply(f"Maximum limit value is {LIMIT_MAX}")
     return int(text)
 
 
 def _order(following: Sequence[bytes], word: str) -> str:
     if len(following) < 2:
-        raise Fault(f"{word} argument must be followed by a field name and direction (ASC or DESC)")
+        raise ErrorReply(f"{word} argument must be followed by a field name and direction (ASC or DESC)")
     direction = following[1].decode("utf-8", "replace").upper()
     if direction not in _DIRECTIONS:
-        raise Fault(f"Invalid sort direction: {direction}")
+        raise ErrorReply(f"Invalid sort direction: {direction}")
     return _DIRECTIONS[direction] + following[0].decode("utf-8", "replace")
 
 
 def _projection(following: Sequence[bytes]) -> dict[str, Any] | None:
     if not following:
-        raise Fault("PROJECTION argument must be followed by a projection spec")
+        raise ErrorReply("PROJECTION argument must be followed by a projection spec")
     spec = read_object(following[0], "projection spec")
     kinds = {bool(value) for name, value in spec.items() if name != "_id" and not isinstance(value, dict)}
     if len(kinds) > 1:
-        raise Fault("Cannot mix inclusion and exclusion in projection spec (except _id: 0)")
+        raise ErrorReply("Cannot mix inclusion and exclusion in projection spec (except _id: 0)")
     for name, value in spec.items():
         if isinstance(value, dict) and set(value) != {"$slice"}:
-            raise Fault(f"Unsupported projection operator for field '{name}': only $slice is supported")
+            raise ErrorReply(f"Unsupported projection operator for field '{name}': only $slice is supported")
     return spec or None

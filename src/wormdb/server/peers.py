@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ class _PeerWire:
         except (LostReplyError, UnreachableServerError) as error:
             self.close()
             raise UnreachableServerError(f"{address}: {error}") from error
-        if isinstance(reply, Fault):
+        if isinstance(reply, ErrorReply):
             self.close()
             raise UnreachableServerError(f"{address}: {reply.prefix}")
 
@@ -97,7 +97,7 @@ class _PeerWire:
         return not poll.poll(0)
 
     def ask(self, words: Sequence[bytes], seconds: float) -> Any:
-        """The reply to a request: bytes, text, an int, a list of those, or a Fault, which is not raised."""
+        """The reply to a request: bytes, text, an int, a list of those, or a ErrorReply, which is not raised."""
         try:
             self.socket.settimeout(seconds)
             # A request that is not whole is never begun.
@@ -119,7 +119,7 @@ class _PeerWire:
                 return rest.decode()
             case b"-":
                 prefix, _, message = rest.decode("utf-8", "replace").partition(" ")
-                return Fault(message, prefix)
+                return ErrorReply(message, prefix)
             case b":":
                 return int(rest)
             case b"$" if 0 <= int(rest) <= _REPLY_BYTES_MAX:
@@ -149,7 +149,7 @@ class PeerWires:
         self._idle: dict[str, list[_PeerWire]] = {}
 
     def ask(self, address: str, words: Sequence[bytes], seconds: float) -> Any:
-        """The reply of a server to a request, a Fault as a value. Raises UnreachableServerError, LostReplyError."""
+        """The reply of a server to a request, a ErrorReply as a value. Raises UnreachableServerError, LostReplyError."""
         wire = self._take(address) or _PeerWire(address, self._access)
         try:
             reply = wire.ask(words, seconds)

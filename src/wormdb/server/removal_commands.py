@@ -21,7 +21,7 @@ from wormdb.server.namespaces import (
     list_below,
     mark_removed,
 )
-from wormdb.server.replies import OK, Fault
+from wormdb.server.replies import OK, ErrorReply
 from wormdb.server.session import GLOBAL
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def purge(session: ClientSession, words: list[bytes]) -> Any:
     except InvalidRequestError as error:
         if not removal.exists():
             raise no_bucket(bucket.name) from error
-        raise Fault(f"Bucket '{bucket.name}' must be logically removed before purge") from error
+        raise ErrorReply(f"Bucket '{bucket.name}' must be logically removed before purge") from error
     try:
         removal.purge()
     finally:
@@ -66,16 +66,16 @@ def purge(session: ClientSession, words: list[bytes]) -> Any:
 
 
 def allowed_namespace(session: ClientSession, namespace: str, *, write: bool = False) -> str:
-    """A namespace that the user of a session may read, or write to; a Fault for any other."""
+    """A namespace that the user of a session may read, or write to; a ErrorReply for any other."""
     if not session.account.may(namespace, write=write):
-        raise Fault(f"this user has no permissions to access the namespace '{namespace}'", "NOPERM")
+        raise ErrorReply(f"this user has no permissions to access the namespace '{namespace}'", "NOPERM")
     return namespace
 
 
 def _doomed(session: ClientSession, word: bytes) -> str:
     namespace = allowed_namespace(session, check_namespace(word), write=True)
     if namespace == GLOBAL:
-        raise Fault(f"Cannot remove the default namespace: '{GLOBAL}'")
+        raise ErrorReply(f"Cannot remove the default namespace: '{GLOBAL}'")
     return namespace
 
 
@@ -108,11 +108,11 @@ def purge_namespace(session: ClientSession, words: list[bytes]) -> Any:
     store, namespace = database.store, _doomed(session, words[2])
     if not is_removed_namespace(store, namespace):
         check_inhabited(store, namespace)
-        raise Fault(f"Namespace '{namespace}' must be logically removed before purge")
+        raise ErrorReply(f"Namespace '{namespace}' must be logically removed before purge")
     folders = list_below(store, namespace)
     # One may have been made while the marker was swapped.
     if [folder for folder in folders if _remove_collection(session, folder)]:
-        raise Fault("a bucket was removed only now: retry later", "BARRIERNOTSATISFIED")
+        raise ErrorReply("a bucket was removed only now: retry later", "BARRIERNOTSATISFIED")
     removals = [database.removal(folder.rstrip("/")) for folder in folders]
     closed = [removal for removal in removals if removal.is_removed()]
     for removal in closed:
@@ -127,7 +127,7 @@ def refuse_move(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE MOVE old new."""
     namespace = _doomed(session, words[2])
     check_inhabited(session.service.database.store, namespace)
-    raise Fault(
+    raise ErrorReply(
         "NAMESPACE MOVE is not supported: a bucket cannot rename folders. Make a new namespace, and copy its buckets"
     )
 

@@ -15,7 +15,7 @@ from wormdb.errors import NAMED_CHARS_MAX
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NOTHING", "OK", "Fault", "Fields", "NoReply", "Status", "encode_reply"]
+__all__ = ["NOTHING", "OK", "ErrorReply", "NoReply", "ReplyFields", "Status", "encode_reply"]
 
 
 class Status:
@@ -38,7 +38,7 @@ class NoReply:
 NOTHING: Final = NoReply()
 
 
-class Fault(Exception):  # noqa: N818 - it is a reply of the protocol that handlers may also raise
+class ErrorReply(Exception):  # noqa: N818 - it is a reply of the protocol that handlers may also raise
     """An error reply: `PREFIX message`, one line."""
 
     def __init__(self, message: str, prefix: str = "ERR") -> None:
@@ -54,7 +54,7 @@ class Fault(Exception):  # noqa: N818 - it is a reply of the protocol that handl
         return line if len(line) <= 2 * NAMED_CHARS_MAX else line[: 2 * NAMED_CHARS_MAX] + "…"
 
 
-class Fields:
+class ReplyFields:
     """Named fields whose order clients know: a map in RESP3, and in RESP2 the values alone."""
 
     __slots__ = ("values",)
@@ -97,11 +97,11 @@ def _put_other(value: Any, version: int, parts: list[bytes]) -> None:
         _put_double(value, version, parts)
     elif isinstance(value, dict):
         _put_map(value, version, parts)
-    elif isinstance(value, Fields):
+    elif isinstance(value, ReplyFields):
         _put(dict(value.values) if version >= 3 else list(value.values.values()), version, parts)
     elif isinstance(value, Status):
         parts.append(f"+{value.text}\r\n".encode())
-    elif isinstance(value, Fault):
+    elif isinstance(value, ErrorReply):
         parts.append(f"-{value.line}\r\n".encode("utf-8", "replace"))
     elif not isinstance(value, NoReply):
         raise TypeError(f"a reply of type {type(value).__name__}")

@@ -20,12 +20,12 @@ from wormdb.errors import AlreadyExistsError, OutcomeUnknownError, UniqueViolati
 from wormdb.format import json
 from wormdb.jobs.node.shards import STANDBYS, order_of, shard_of
 from wormdb.server.peers import LostReplyError, UnreachableServerError, read_server_address
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wormdb.server.buckets import Bucket
+    from wormdb.server.buckets import ServedBucket
     from wormdb.server.peers import PeerWires
     from wormdb.system.clock import Chance, Clock
 
@@ -158,8 +158,8 @@ class WriteRouter:
 
     # --- writes ---
 
-    def write(self, bucket: Bucket, shards: Sequence[int], handed: HandedWrite, here: CommitHere) -> list[Any]:
-        """Commit a write where it should be, or here; the ids of what it wrote. A Fault as the owner raised it.
+    def write(self, bucket: ServedBucket, shards: Sequence[int], handed: HandedWrite, here: CommitHere) -> list[Any]:
+        """Commit a write where it should be, or here; the ids of what it wrote. A ErrorReply as the owner raised it.
 
         Raises what `here` raises; OutcomeUnknownError with a mark if the owner's answer was lost.
         """
@@ -169,7 +169,7 @@ class WriteRouter:
         node, address = owner
         if self.mode == "strict":
             shard = shards[0] if shards else shard_of(bucket.prefix)
-            raise Fault(f"{shard} {_place(address)}", "REJECT")
+            raise ErrorReply(f"{shard} {_place(address)}", "REJECT")
         words = handed.words()
         if len(words) > WORDS_MAX or sum(map(len, words)) > BYTES_MAX:
             return here(None)
@@ -184,7 +184,7 @@ class WriteRouter:
         except LostReplyError as error:
             self._suspect(node, error)
             return self._recover(bucket, number, mark, handed, here, str(error))
-        if isinstance(reply, Fault):
+        if isinstance(reply, ErrorReply):
             if reply.prefix in _REFUSALS or reply.message.startswith("unknown command"):
                 self._suspect(node, reply)
                 return self._keep(here)
@@ -200,7 +200,7 @@ class WriteRouter:
         return here(None)
 
     def _recover(
-        self, bucket: Bucket, number: int, mark: str, handed: HandedWrite, here: CommitHere, reason: str
+        self, bucket: ServedBucket, number: int, mark: str, handed: HandedWrite, here: CommitHere, reason: str
     ) -> list[Any]:
         found = _written(bucket, number, mark)
         if found is not None:
@@ -233,7 +233,7 @@ def _place(address: str) -> str:
     return f"{host}:{port}"
 
 
-def _written(bucket: Bucket, number: int, mark: str) -> list[Any] | None:
+def _written(bucket: ServedBucket, number: int, mark: str) -> list[Any] | None:
     """The ids of a handed write that the log has behind a number; None if it has none, or cannot be asked."""
     try:
         changes = [

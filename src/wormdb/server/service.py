@@ -11,10 +11,10 @@ from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import WormError
 from wormdb.format.kinds import ObjectId
 from wormdb.jobs.node.shards import named_shards
-from wormdb.server.buckets import Bucket
+from wormdb.server.buckets import ServedBucket
 from wormdb.server.namespaces import folder_of_namespace
 from wormdb.server.offload import AwaitedStore
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 from wormdb.server.routing import WriteRouter
 from wormdb.storage.open import open_store
 from wormdb.storage.store import Store
@@ -96,7 +96,7 @@ class Service:
         """Decides where writes are committed; given by the server if there may be others."""
         self.figures = Figures()
         self.began = clock.monotonic()
-        self._buckets: dict[str, Bucket] = {}
+        self._buckets: dict[str, ServedBucket] = {}
         self._shards: dict[str, tuple[float, tuple[int, ...]]] = {}
         """By folder of a bucket the shards that were named for it, and when that was asked."""
         self._maker = chance.token(5)
@@ -116,18 +116,18 @@ class Service:
         seconds = self.clock.now_ms() // 1000 & 0xFFFF_FFFF
         return ObjectId(seconds.to_bytes(4, "big") + self._maker + (next(self._made) & 0xFF_FFFF).to_bytes(3, "big"))
 
-    def build(self, bucket: Bucket) -> None:
+    def build(self, bucket: ServedBucket) -> None:
         """Have the indexes of a bucket built in the background."""
         self.later(f"build {bucket.prefix}", bucket.collection.build_indexes)
 
-    def route(self, bucket: Bucket, handed: HandedWrite, here: CommitHere) -> list[Any]:
+    def route(self, bucket: ServedBucket, handed: HandedWrite, here: CommitHere) -> list[Any]:
         """Commit a write where writers of a bucket meet. Costs and raises as `WriteRouter.write`."""
         router = self.router
         if router.mode == "off" or len(router.servers()) < 2:
             return here(None)
         return router.write(bucket, self.shards(bucket), handed, here)
 
-    def shards(self, bucket: Bucket) -> tuple[int, ...]:
+    def shards(self, bucket: ServedBucket) -> tuple[int, ...]:
         """The shards that a bucket was made with; none if none were named. 1 GET in SHARDS_SECONDS."""
         now = self.clock.monotonic()
         found = self._shards.get(bucket.prefix)
@@ -137,7 +137,7 @@ class Service:
             found = self._shards[bucket.prefix] = now, named_shards(self.database.store, bucket.prefix)
         return found[1]
 
-    def forget(self, bucket: Bucket) -> None:
+    def forget(self, bucket: ServedBucket) -> None:
         """Ask again for what is known of a bucket: it was made, or removed, or purged."""
         self._shards.pop(bucket.prefix, None)
         bucket.forget()
@@ -147,8 +147,8 @@ class Service:
         """Whether clients need not say who they are."""
         return self.accounts is None
 
-    def bucket(self, namespace: str, name: bytes) -> Bucket:
-        """A bucket of a namespace, there or not. No requests. A Fault for a name that none can have."""
+    def bucket(self, namespace: str, name: bytes) -> ServedBucket:
+        """A bucket of a namespace, there or not. No requests. A ErrorReply for a name that none can have."""
         text = name.decode("utf-8", "replace")
         folder = folder_of_namespace(namespace)
         found = self._buckets.get(f"{folder}{text}/")
@@ -159,13 +159,13 @@ class Service:
             self._buckets[found.prefix] = found
         return found
 
-    def _open(self, folder: str, name: str) -> Bucket:
+    def _open(self, folder: str, name: str) -> ServedBucket:
         if not name or "/" in name or name.startswith("."):
-            raise Fault(f"Invalid bucket name: '{name}'")
+            raise ErrorReply(f"Invalid bucket name: '{name}'")
         prefix = f"{folder}{name}/"
         model = self._models.get(prefix)
         try:
             collection: Any = self.database[prefix.rstrip("/")] if model is None else self.database.model(model)
         except WormError as error:
-            raise Fault(f"Invalid bucket name: '{name}': {error.reason}") from error
-        return Bucket(name, prefix, collection, has_model=model is not None, monotonic=self.clock.monotonic)
+            raise ErrorReply(f"Invalid bucket name: '{name}': {error.reason}") from error
+        return ServedBucket(name, prefix, collection, has_model=model is not None, monotonic=self.clock.monotonic)

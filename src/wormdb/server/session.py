@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from wormdb.server.accounts import EVERYTHING_ALLOWED
 from wormdb.server.faults import no_bucket
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.transaction import Transaction, TransactionCollection
     from wormdb.server.accounts import Account
-    from wormdb.server.buckets import Bucket
+    from wormdb.server.buckets import ServedBucket
     from wormdb.server.routing import CommitHere, HandedWrite
     from wormdb.server.service import Service
 
@@ -76,7 +76,7 @@ class SessionCursor:
     kind: CursorKind
     filter: Callable[[], bytes]
     """Gives it as JSON."""
-    bucket: Bucket
+    bucket: ServedBucket
     source: BatchSource | None
     """None once its end was reached."""
 
@@ -130,15 +130,15 @@ class ClientSession:
     peers: Mapping[int, ClientSession] = field(default_factory=dict)
     """All sessions of the server."""
 
-    def bucket(self, name: bytes) -> Bucket:
-        """A bucket of its namespace, there or not. No requests. A Fault for a name that none can have."""
+    def bucket(self, name: bytes) -> ServedBucket:
+        """A bucket of its namespace, there or not. No requests. A ErrorReply for a name that none can have."""
         return self.service.bucket(self.namespace, name)
 
-    def collection(self, bucket: Bucket) -> ServedCollection:
+    def collection(self, bucket: ServedBucket) -> ServedCollection:
         """The collection of a bucket as this session sees it: in its transaction, if it has one."""
         return bucket.collection if self.transaction is None else self.transaction.open[bucket.collection]
 
-    def write(self, bucket: Bucket, handed: HandedWrite, here: CommitHere) -> list[Any]:
+    def write(self, bucket: ServedBucket, handed: HandedWrite, here: CommitHere) -> list[Any]:
         """Commit a write, by the server where writers of its bucket meet; the ids of what it wrote.
 
         In a transaction it is written `here`: that commits where it began. Costs and raises as `WriteRouter.write`.
@@ -147,8 +147,8 @@ class ClientSession:
             return here(None)
         return self.service.route(bucket, handed, here)
 
-    def fresh_number(self, bucket: Bucket) -> int:
-        """The number of a state that is not older than the command at hand, for reads. A Fault if it is not there.
+    def fresh_number(self, bucket: ServedBucket) -> int:
+        """The number of a state that is not older than the command at hand, for reads. A ErrorReply if it is not there.
 
         No requests if the loop has asked; else 1 GET.
         """
@@ -185,10 +185,10 @@ class ClientSession:
         return self.made
 
     def cursor(self, kind: CursorKind, number: int) -> SessionCursor:
-        """A cursor by its id; a Fault if there is none of this kind."""
+        """A cursor by its id; a ErrorReply if there is none of this kind."""
         found = self.cursors.get(number)
         if found is None or found.kind != kind:
-            raise Fault(f"No previous query context found for '{kind.lower()}' operation with the given cursor id")
+            raise ErrorReply(f"No previous query context found for '{kind.lower()}' operation with the given cursor id")
         return found
 
     def close_all(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.server.commands import Command
-from wormdb.server.replies import OK, Fault
+from wormdb.server.replies import OK, ErrorReply
 from wormdb.server.session import SessionTransaction
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ __all__ = ["TRANSACTION_COMMANDS"]
 
 def _open(session: ClientSession) -> Transaction:
     if session.transaction is None:
-        raise Fault("there is no transaction in progress.", "TRANSACTION")
+        raise ErrorReply("there is no transaction in progress.", "TRANSACTION")
     return session.transaction.open
 
 
 def begin(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """BEGIN."""
     if session.transaction is not None:
-        raise Fault("there is already a transaction in progress.", "TRANSACTION")
+        raise ErrorReply("there is already a transaction in progress.", "TRANSACTION")
     isolation: Isolation = "snapshot" if session.is_snapshot_read else "serializable"
     # Threads of a server work for all sessions; a session has one command at a time.
     made = session.service.database.transaction(isolation=isolation, is_bound=False)
@@ -53,10 +53,12 @@ def _returning(words: list[bytes]) -> list[str]:
         return []
     names = [word.decode("utf-8", "replace").lower() for word in words]
     if names[0] != "returning" or len(names) == 1:
-        raise Fault(f"Unknown '{names[0].upper()}' argument" if names[0] != "returning" else "RETURNING needs a name")
+        raise ErrorReply(
+            f"Unknown '{names[0].upper()}' argument" if names[0] != "returning" else "RETURNING needs a name"
+        )
     for name in names[1:]:
         if name not in ("committed-version", "versionstamp"):
-            raise Fault(f"Unknown '{name.upper()}' argument")
+            raise ErrorReply(f"Unknown '{name.upper()}' argument")
     return names[1:]
 
 
@@ -81,7 +83,7 @@ def snapshot_read(session: ClientSession, words: list[bytes]) -> Any:
     """SNAPSHOTREAD ON|OFF."""
     choice = words[1].upper()
     if choice not in (b"ON", b"OFF"):
-        raise Fault(f"Unknown '{choice.decode('utf-8', 'replace')}' argument")
+        raise ErrorReply(f"Unknown '{choice.decode('utf-8', 'replace')}' argument")
     session.is_snapshot_read = choice == b"ON"
     if session.transaction is not None:
         session.transaction.open.isolation = "snapshot" if session.is_snapshot_read else "serializable"
@@ -93,7 +95,7 @@ def tick(session: ClientSession, words: list[bytes]) -> Any:
     database = session.service.database
     if len(words) > 1:
         if words[1].upper() != b"FRESH":
-            raise Fault(f"Unknown '{words[1].decode('utf-8', 'replace').upper()}' argument")
+            raise ErrorReply(f"Unknown '{words[1].decode('utf-8', 'replace').upper()}' argument")
         database.store.probe(".worm.schema.json")
     return int(database._ledgers.misc.next())  # noqa: SLF001 - this package is a part of the database
 

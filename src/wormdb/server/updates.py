@@ -16,18 +16,18 @@ from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.query.change import Operators, Targets
 from wormdb.server.documents import read_filter, show_ids
-from wormdb.server.replies import Fault
+from wormdb.server.replies import ErrorReply
 from wormdb.server.routing import HandedWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.api.update import UpdateResult
-    from wormdb.server.buckets import Bucket
+    from wormdb.server.buckets import ServedBucket
     from wormdb.server.options import QueryOptions
     from wormdb.server.session import ClientSession, ServedCollection
 
-__all__ = ["ChangeBatches", "RowParts", "RowReader", "WireUpdate", "read_update", "upserted"]
+__all__ = ["ChangeBatches", "RowBatches", "RowParts", "WireUpdate", "read_update", "upserted"]
 
 _ARRAY_FILTERS: Final = "array_filters"
 _UPSERT: Final = "upsert"
@@ -45,9 +45,9 @@ class WireUpdate:
 
 
 def read_update(data: bytes, tree: Mapping[str, Any]) -> WireUpdate:
-    """The update of a command whose filter is `tree`. A Fault for one that cannot be."""
+    """The update of a command whose filter is `tree`. A ErrorReply for one that cannot be."""
     if not data:
-        raise Fault("update parameter cannot be empty")
+        raise ErrorReply("update parameter cannot be empty")
     operators: dict[str, Any] = {}
     array_filters, upsert = None, False
     for name, value in read_filter(data).items():
@@ -56,7 +56,7 @@ def read_update(data: bytes, tree: Mapping[str, Any]) -> WireUpdate:
                 array_filters = _array_filters(value)
             case "upsert":
                 if not isinstance(value, bool):
-                    raise Fault("upsert must be a boolean")
+                    raise ErrorReply("upsert must be a boolean")
                 upsert = value
             case lower:
                 operators[lower if lower in ("$set", "$unset") else name] = value
@@ -65,15 +65,15 @@ def read_update(data: bytes, tree: Mapping[str, Any]) -> WireUpdate:
     try:
         Operators.of(operators, targets.filter, array_filters)
     except WormError as error:
-        raise Fault(str(error)) from error
+        raise ErrorReply(str(error)) from error
     return WireUpdate(operators, array_filters, upsert, targets.identity is not MISSING)
 
 
 def _array_filters(value: Any) -> list[Mapping[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise Fault("array_filters element must be a document")
+        raise ErrorReply("array_filters element must be a document")
     if any(len(each) != 1 for each in value):
-        raise Fault("Array filter document must have exactly one key (the identifier)")
+        raise ErrorReply("Array filter document must have exactly one key (the identifier)")
     return value
 
 
@@ -83,13 +83,13 @@ def _settle(operators: dict[str, Any]) -> None:
     if isinstance(unset, list):
         for name in unset:
             if not isinstance(name, str):
-                raise Fault(f"unset key must be a string, got: {name!r:.60}")
+                raise ErrorReply(f"unset key must be a string, got: {name!r:.60}")
         operators["$unset"] = unset = dict.fromkeys(unset, "")
     changed = operators.get("$set")
     if isinstance(changed, dict) and "_id" in changed:
-        raise Fault("_id field is immutable and cannot be modified with $set")
+        raise ErrorReply("_id field is immutable and cannot be modified with $set")
     if isinstance(unset, dict) and "_id" in unset:
-        raise Fault("_id field is immutable and cannot be modified with $unset")
+        raise ErrorReply("_id field is immutable and cannot be modified with $unset")
     if isinstance(changed, dict) and isinstance(unset, dict):
         operators["$set"] = {name: value for name, value in changed.items() if name not in unset}
     for name in ("$set", "$unset"):
@@ -102,7 +102,7 @@ def upserted(done: UpdateResult) -> list[Any]:
     return done.modified_ids if done.upserted_id is None else [done.upserted_id]
 
 
-class RowReader(Protocol):
+class RowBatches(Protocol):
     """Rows, some at a time; fewer than `batch_size` at the end."""
 
     @property
@@ -141,7 +141,7 @@ class ChangeBatches:
 
     def __init__(
         self,
-        bucket: Bucket,
+        bucket: ServedBucket,
         tree: Mapping[str, Any],
         update: WireUpdate | None,
         options: QueryOptions,
@@ -156,7 +156,7 @@ class ChangeBatches:
         self._update = update
         self._options = options
         self._make = None if bucket.has_model else session.service.object_id
-        self._found: RowReader | None = None
+        self._found: RowBatches | None = None
         self.is_over = False
         """Whether it is known that nothing follows the last batch."""
 
