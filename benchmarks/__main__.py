@@ -11,6 +11,7 @@ SUITES = (
     "stores",
     "formats",
     "commits",
+    "transactions",
     "reads",
     "cold",
     "warm",

@@ -24,6 +24,7 @@ from wormdb.api.options import FindOptions
 from wormdb.api.records import Record
 from wormdb.cli.main import worm
 from wormdb.schema import editor, keys
+from wormdb.server.table import COMMANDS
 from wormdb.storage import store
 from wormdb.storage.meter import MeteredRequest, Usage
 
@@ -78,6 +79,7 @@ def generate() -> dict[Path, str]:
     """Every generated page and its text."""
     return {
         REFERENCE / "api.md": api_page(),
+        REFERENCE / "server.md": server_page(),
         REFERENCE / "errors.md": errors_page(),
         REFERENCE / "limits.md": limits_page(),
         REFERENCE / "command.md": command_page(),
@@ -223,6 +225,19 @@ def verbs(group: click.Group, context: click.Context) -> Iterator[str]:
         yield from (f"## {inner.command_path}", "", "```text", command.get_help(inner), "```", "")
         if isinstance(command, click.Group):
             yield from verbs(command, inner)
+
+
+def server_page() -> str:
+    """Every command of the server, from the table that it is dispatched by."""
+    lines = ["# Commands of the server", NOTE, "How to run one: [serve a database](../how-to/serve.md).", ""]
+    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
+        lines += [f"## {group.capitalize()}", "", "| command | |", "| --- | --- |"]
+        for command in (each for each in COMMANDS.values() if each.group == group):
+            for name, each in [("", command), *((command.name, each) for each in command.subcommands)]:
+                words = " ".join(filter(None, [name, each.name, each.syntax])).replace("|", "\\|")
+                lines.append(f"| `{words}` | {each.summary} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def schema_page() -> str:

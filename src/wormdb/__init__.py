@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wormdb.api.query import Query
     from wormdb.api.results import Results
     from wormdb.api.schema import ModelPlan, SchemaPlan
+    from wormdb.api.snapshot import DatabaseSnapshot, SnapshotCollection
     from wormdb.api.status import CollectionStatus, IndexDescription, IndexSummary, ManifestStatus
     from wormdb.api.transaction import CollectionCommit, Transaction, TransactionCollection, TransactionCommit
     from wormdb.api.trash import TrashedDocument
@@ -87,6 +88,7 @@ __all__ = [
     "CorruptionError",
     "Cursor",
     "Database",
+    "DatabaseSnapshot",
     "DeleteResult",
     "Document",
     "DropResult",
@@ -122,6 +124,7 @@ __all__ = [
     "SchemaPlan",
     "Settings",
     "Snapshot",
+    "SnapshotCollection",
     "SnapshotTooOldError",
     "StoredBlob",
     "TableStatus",
@@ -166,6 +169,7 @@ _LATER = {
     "CorruptionError": "wormdb.errors",
     "Cursor": "wormdb.api.cursor",
     "Database": "wormdb.api.database",
+    "DatabaseSnapshot": "wormdb.api.snapshot",
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
     "DropResult": "wormdb.maintenance.removal",
@@ -201,6 +205,7 @@ _LATER = {
     "SchemaPlan": "wormdb.api.schema",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.engine.history.snapshots",
+    "SnapshotCollection": "wormdb.api.snapshot",
     "SnapshotTooOldError": "wormdb.errors",
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,19 @@ from bson import Decimal128
 
 import wormdb
 from tests.api.market import MARKET, filled
-from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, SnapshotTooOldError
-from wormdb.settings import CURSOR_MS_MAX
-from wormdb.system.clock import ManualClock
+from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, SnapshotTooOldError, UnavailableError
+from wormdb.settings import CURSOR_MS_MAX, RETRY_ATTEMPTS_MAX
+from wormdb.storage.memory import MemoryStore
+from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import ManualClock, SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wormdb.api.collection import Collection
     from wormdb.api.database import Database
     from wormdb.api.document import Document
+    from wormdb.storage.store import ByteRange, Store, StoredObject
 
 
 @pytest.fixture
@@ -194,3 +198,59 @@ def test_the_size_of_batches_is_a_number(db: Database) -> None:
         with pytest.raises(InvalidRequestError, match="batch_size"):
             db["orders"].cursor(batch_size=size)
     assert db.cost().requests == 0
+
+
+class FlakyStore(WrappedStore):
+    """Refuses the first read of each block, repetitions included."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.is_flaky = False
+        self.refused: Counter[str] = Counter()
+
+    def _refuse(self, key: str) -> None:
+        if self.is_flaky and "/data/" in key:
+            self.refused[key] += 1
+            if self.refused[key] <= RETRY_ATTEMPTS_MAX:
+                raise UnavailableError("the store", key=key)
+
+    def get(self, key: str) -> StoredObject:
+        self._refuse(key)
+        return super().get(key)
+
+    def get_range(self, key: str, span: ByteRange) -> bytes:
+        self._refuse(key)
+        return super().get_range(key, span)
+
+    def get_ranges(self, key: str, spans: Sequence[ByteRange]) -> tuple[bytes, ...]:
+        self._refuse(key)
+        return super().get_ranges(key, spans)
+
+
+@pytest.mark.parametrize("sort", [None, "-n"])
+def test_after_an_error_the_same_batch_can_be_asked_for_again(sort: str | None) -> None:
+    """A store that fails for a moment must not look like the end of a cursor."""
+    name = f"flaky-{sort}"
+    settings = wormdb.Settings(cache_bytes=0, block_bytes=65_536)
+    with wormdb.connect(f"memory://{name}", settings=settings) as db:
+        things = db["things"]
+        documents = [{"id": f"{number:04}", "n": number % 7, "text": f"{number}" * 400} for number in range(600)]
+        things.insert_many(documents)
+        things.forward()
+        expected = [row["id"] for row in things.find(sort=sort)]
+    store = FlakyStore(MemoryStore(name, clock=SystemClock()))
+    with wormdb.connect(store, settings=settings) as db:
+        cursor = db["things"].cursor(sort=sort, batch_size=40)
+        store.is_flaky = True
+        found, failures = [], 0
+        while True:
+            try:
+                batch = cursor.next_batch()
+            except UnavailableError:
+                failures += 1
+                continue
+            if not batch:
+                break
+            found += [row["id"] for row in batch]
+    assert found == expected
+    assert failures > 0

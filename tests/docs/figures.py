@@ -25,6 +25,11 @@ from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.shares import TASK_BYTES
 from wormdb.jobs.sources import PIECE_BYTES
 from wormdb.query.planner.cache import PLANS_MAX
+from wormdb.server.bucket_commands import BATCH_BYTES_MAX
+from wormdb.server.connection import OUTPUT_BYTES_HIGH, SLOW_SECONDS
+from wormdb.server.parts import GUEST_SECONDS
+from wormdb.server.requests import GUEST_BOUNDS, USER_BOUNDS
+from wormdb.server.session import CURSORS_MAX
 from wormdb.settings import Settings
 from wormdb.storage.folder.directories import LOCK_SECONDS_MAX, TICK_MS
 from wormdb.storage.folder.time import PATIENCE_MS, SETTLING_MS
@@ -135,6 +140,12 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("up to {}, {}", (minutes(PACE.shared_seconds), _SHARED)),
     ],
     "docs/design/0026-readers-and-consistency.md": [("Up to {} probes are on their way at once", (str(PROBES_MAX),))],
+    "docs/design/0029-transactions.md": [
+        ("by answers within {} of T", (minutes(ms(limits.TRANSACTION_LEASE_MS)),)),
+        ("is in the way for {}", (seconds(limits.TRANSACTION_ABANDONED_SECONDS),)),
+        ("whole, up to {}", (mib(limits.TRANSACTION_PENDING_BYTES_MAX),)),
+        ("writers wait for: {} at most", (seconds(limits.TRANSACTION_ABANDONED_SECONDS),)),
+    ],
     "docs/design/0019-clocks.md": [
         ("within {}; then", (minutes(ms(SETTLING_MS)),)),
         ("took more than {} has", (seconds(ms(PATIENCE_MS)),)),
@@ -274,6 +285,14 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("brought forward every {}, one", (_BREATH,)),
         ("up to {}, {}", (minutes(PACE.shared_seconds), _SHARED)),
     ],
+    "docs/how-to/serve.md": [
+        ("100,000 arguments, {}; before", (mib(USER_BOUNDS.command_bytes),)),
+        ("32 and {}, for {} |", (kib(GUEST_BOUNDS.command_bytes), seconds(GUEST_SECONDS))),
+        ("documents, and about {}: a", (mib(BATCH_BYTES_MAX),)),
+        ("{:,} of a connection; the oldest", (CURSORS_MAX,)),
+        ("its state for {} |", (_CURSOR,)),
+        ("from {} on none of its commands begins; after {} it is", (mib(OUTPUT_BYTES_HIGH), seconds(SLOW_SECONDS))),
+    ],
     "docs/how-to/query.md": [("while others write, for {}", (_CURSOR,))],
     "docs/how-to/schema-versions.md": [("by processes that write, {} at a time", (SWAP_BLOCKS * TURN_SWAPS,))],
     "docs/how-to/spark.md": [
@@ -282,6 +301,10 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     ],
     "docs/how-to/sync.md": [("Files up to {} are written", (mib(PUT_BYTES_MAX),))],
     "docs/design/0027-sync-of-files.md": [("Files above {} are uploaded", (mib(PUT_BYTES_MAX),))],
+    "docs/how-to/transactions.md": [
+        ("how long it may be open | {} (", (seconds(DEFAULTS.transaction_seconds),)),
+        ("what it may write | {:,} bytes of documents", (DEFAULTS.transaction_bytes,)),
+    ],
     "docs/how-to/verify.md": [("the root that it knows for up to {}", (_ROOT,))],
     "docs/reference/api.md": [
         ("Up to {:,} records of at most {} cost", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),

@@ -7,6 +7,7 @@ The simulation has its own list (tests/simulation/mutants.py), and so has garbag
 from __future__ import annotations
 
 from tests.mutation.mutant import Mutant
+from tests.mutation.transactions import TRANSACTION_FILES, TRANSACTION_MUTANTS
 
 __all__ = ["AREAS", "MUTANTS"]
 
@@ -28,6 +29,7 @@ AREAS = {
         "engine/state/successor.py",
     ),
     "trim": ("engine/state/trim.py",),
+    "transactions": TRANSACTION_FILES,
     "gc": ("maintenance/gc/collect.py", "maintenance/gc/retired.py"),
     "unique": ("engine/index/unique.py", "engine/index/unique.py"),
     "readback": ("storage/readback.py",),
@@ -62,6 +64,7 @@ AREAS = {
 }
 
 COMMIT = ("engine/commit/test_commit.py", "engine/test_found_by_simulation.py", "engine/sweeps/test_sweep.py")
+VALIDATE = ("engine/commit/test_validate.py",)
 HEAD = ("engine/commit/test_head.py", "engine/commit/test_paused.py", "engine/test_found_by_simulation.py")
 TEMPLATES = ("query/execute/test_templates_agree.py",)
 READERS = ("engine/commit/test_readers.py",)
@@ -126,20 +129,15 @@ MUTANTS = [
     ),
     Mutant("engine/commit/commit.py", "if is_recent(attempt.known, time):", "if True:", COMMIT),
     Mutant("engine/commit/commit.py", "misc=self._misc.next(),", "misc=1,", ("api/test_time_travel.py",)),
-    Mutant("engine/commit/validate.py", "and pending.is_alone):", "and False):", ("engine/commit/test_validate.py",)),
+    Mutant("engine/commit/validate.py", "and pending.is_alone) or", "and False) or", VALIDATE),
     Mutant(
         "engine/commit/validate.py",
-        "if self._view.base_number <= loaded.number:",
-        "if True:",
-        ("engine/commit/test_validate.py",),
+        "if held is None and self._view.base_number <= loaded.number:",
+        "if held is None:",
+        VALIDATE,
     ),
-    Mutant(
-        "engine/commit/validate.py",
-        "must_exist and image is None",
-        "must_exist and False",
-        ("engine/commit/test_validate.py",),
-    ),
-    Mutant("engine/commit/validate.py", "held.rev != rev", "held.rev < rev", ("engine/commit/test_validate.py",)),
+    Mutant("engine/commit/validate.py", "must_exist and image is None", "must_exist and False", VALIDATE),
+    Mutant("engine/commit/validate.py", "held.rev != rev", "held.rev < rev", VALIDATE),
     Mutant(
         "engine/commit/validate.py",
         "self._count += sum(",
@@ -595,4 +593,5 @@ MUTANTS = [
         "return True",
         reason="it ends early what loses the swap of the record, and that is looked at again in any case",
     ),
+    *TRANSACTION_MUTANTS,
 ]

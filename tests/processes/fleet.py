@@ -26,8 +26,18 @@ POLL_SECONDS = 0.03
 class Fleet:
     """Several writers on one database; none of them outlives the `with` statement."""
 
-    def __init__(self, url: str, folder: Path, commit_seconds: list[float]) -> None:
-        """One process for each of `commit_seconds`; journals and errors go to `folder`."""
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        commit_seconds: list[float],
+        *,
+        program: str = "tests.processes.writer",
+        threads: int = THREADS,
+    ) -> None:
+        """One process for each of `commit_seconds`; journals, one for each thread, and errors go to `folder`."""
+        self._program = program
+        self._threads = threads
         self._url = url
         self._folder = folder
         self._commit_seconds = commit_seconds
@@ -115,10 +125,10 @@ class Fleet:
         return "\n".join(path.read_text() for path in sorted(self._folder.glob("*.err")))
 
     def _journals(self, writer: int) -> list[Path]:
-        return [self._folder / f"w{writer}-{thread}.jsonl" for thread in range(THREADS)]
+        return [self._folder / f"w{writer}-{thread}.jsonl" for thread in range(self._threads)]
 
     def _start(self, writer: int) -> None:
-        command = [sys.executable, "-m", "tests.processes.writer", self._url, f"w{writer}", str(self._folder)]
+        command = [sys.executable, "-m", self._program, self._url, f"w{writer}", str(self._folder)]
         with (self._folder / f"w{writer}.err").open("ab") as errors:
             self._processes[writer] = subprocess.Popen(
                 [*command, str(self._commit_seconds[writer])],

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tests.simulation.workloads import Workload
     from wormdb.format.event import Event
 
-__all__ = ["Report", "SimulationFailed", "main", "run_seed"]
+__all__ = ["Report", "SimulationFailed", "main", "no_collection", "run_seed"]
 
 RETENTION_MS = LOG_RETENTION_MS_MIN
 DAWN_MS = 2.5 * HOUR_MS
@@ -88,8 +88,10 @@ class Report:
 class SimulationFailed(AssertionError):  # noqa: N818 - read as a sentence in a test report
     """A seed broke a promise; the message shows the end of its trace."""
 
-    def __init__(self, seed: int, workload: str, cause: BaseException, trace: Sequence[TraceLine]) -> None:
-        """`cause` is what was found."""
+    def __init__(
+        self, seed: int, workload: str, cause: BaseException, trace: Sequence[TraceLine], command: str = ""
+    ) -> None:
+        """`cause` is what was found, `command` what repeats it."""
         self.seed = seed
         self.workload = workload
         self.cause = cause
@@ -98,7 +100,7 @@ class SimulationFailed(AssertionError):  # noqa: N818 - read as a sentence in a 
         super().__init__(
             f"seed {seed} ({workload}): {type(cause).__name__}: {cause}\n"
             f"the last {min(TRACE_SHOWN, len(trace))} of {len(trace)} lines of its trace:\n{shown}\n"
-            f"again: python -m tests.simulation.run --seeds {seed}:1 --workload {workload}"
+            f"again: {command or f'python -m tests.simulation.run --seeds {seed}:1 --workload {workload}'}"
         )
 
 
@@ -111,7 +113,7 @@ def run_seed(seed: int, workload: str | None = None, focus: str | None = None, *
     name = workload or names[seed % len(names)]
     run = _Run(seed, WORKLOADS[name], focus, collects=collects)
     try:
-        with _no_collection():
+        with no_collection():
             run.play()
     except Exception as error:
         raise SimulationFailed(seed, name, error, run.world.bucket.trace) from error
@@ -119,7 +121,7 @@ def run_seed(seed: int, workload: str | None = None, focus: str | None = None, *
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Leave cyclic garbage alone: when it goes depends on what the process did before, and it may still ask a store."""
     was_enabled = gc.isenabled()
     gc.disable()

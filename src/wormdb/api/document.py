@@ -55,6 +55,9 @@ class TransactionOrigin(str):
     settle: Callable[[ReadVersion, str], ReadVersion | None]
     """What a document was read as, for a writer to the log `str`; None if nothing is there that it was read as."""
 
+    def __deepcopy__(self, _: object) -> TransactionOrigin:
+        return self
+
     def __reduce__(self) -> tuple[object, ...]:
         return (str, (f"a transaction on {self!s}",))
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from wormdb.bql.tree import Filter
     from wormdb.engine.commit.operations import Pending
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import View
+    from wormdb.storage.pool import Pool
 
 __all__ = ["CollectionSession", "SessionHolder", "collect_moment"]
 
@@ -67,6 +69,8 @@ class CollectionSession:
         """Nothing is read yet. No requests."""
         self.ledger = ledger
         self.name = name
+        self.folder = ledger.collection.rstrip("/")
+        """As conflicts name it."""
         self.origin = TransactionOrigin(origin)
         self.origin.settle = self.settle
         self.landed: int | None = None
@@ -74,6 +78,7 @@ class CollectionSession:
         self._holder = holder
         self._plain_origin = origin
         self._draft: Draft | None = None
+        self._follower: LogFollower | None = None
         self._ids: dict[bytes, int] = {}
         self._filters: dict[str, Filter] = {}
 
@@ -178,16 +183,18 @@ class CollectionSession:
         draft = self._draft
         assert draft is not None, "it was accessed"
         ids = {**self._ids, **draft.written} if is_serializable else draft.written
-        return ReadSet(draft.seen, ids, tuple(self._filters.values()) if is_serializable else ())
+        filters = tuple(self._filters.values()) if is_serializable else ()
+        return ReadSet(draft.seen, ids, filters, self._follower)
 
     def take(self, view: View) -> None:
         """See a state, at the first access."""
+        self._follower, sequence = self.ledger.follow(view)
         self._draft = Draft(
             view,
             collection=self.name,
             origin=self._plain_origin,
             trees=self.ledger.trees,
-            sequence=self.ledger.sequence,
+            sequence=sequence,
         )
 
     def move(self, view: View) -> bool:
@@ -200,7 +207,7 @@ class CollectionSession:
         seen = draft.seen
         if view.number == seen.number and _tops(view) == _tops(seen):
             return False
-        ReadGuard(self.name, self.reads()).check(view)
+        ReadGuard(self.folder, self.reads()).check(view)
         draft.move(view)
         return True
 
@@ -212,25 +219,30 @@ class CollectionSession:
         return self._draft
 
 
+def _view_of(session: CollectionSession) -> View:
+    return session.ledger.view()
+
+
 def _tops(view: View) -> list[tuple[bytes, int]]:
     """What other transactions are certain to write, on top of a state."""
     return [(change.id, change.seq) for change in view.top]
 
 
-def collect_moment(new: CollectionSession, others: Sequence[CollectionSession]) -> View:
+def collect_moment(new: CollectionSession, others: Sequence[CollectionSession], pool: Pool) -> View:
     """The state of a collection, at a moment at which those of others were also what they are, or moved on to.
 
-    1 GET, and 1 more for each of the others; again if one of them has moved on meanwhile. Raises
+    1 GET, and 1 more for each of the others, side by side; again if one of them has moved on meanwhile. Raises
     TransactionConflictError if something changed that was read of them, or if they never stand still.
     """
     for _ in range(ROUNDS_MAX):
         view = new.ledger.view()
         # Whatever did not change since before this state was taken, was so when it was.
-        moved = [other.name for other in others if other.move(other.ledger.view())]
-        if not moved:
+        found = [other.ledger.view() for other in others] if len(others) < 2 else list(pool.map(_view_of, others))
+        moved = [other.move(now) for other, now in zip(others, found, strict=True)]
+        if not any(moved):
             return view
     raise TransactionConflictError(
         f"transaction: {new.name} and {', '.join(other.name for other in others)}",
         reason=f"they changed {ROUNDS_MAX} times while their states were read",
-        collection=new.name,
+        collection=new.folder,
     )

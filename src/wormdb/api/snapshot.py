@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar, overlo
 
 from wormdb.api.collection import Collection
 from wormdb.api.find import QueryMethods
+from wormdb.api.transaction import SessionHome
 from wormdb.errors import ClosedError, InvalidRequestError, PermissionDeniedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -174,8 +175,9 @@ class SnapshotCollection(QueryMethods[T], Generic[T]):
         return super().query() if self._as_of is None else super().query().as_of(self._as_of)
 
     def _results(self, filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Results[Any]:
-        chosen = [name for name in ("as_of", "at_least", "stale_ms") if options.get(name) is not None]
-        if chosen and options.get("as_of") is not self._as_of:
+        own = {"as_of": self._as_of, "at_least": None, "stale_ms": None}
+        chosen = [name for name, value in own.items() if options.get(name) not in (None, value)]
+        if chosen:
             raise InvalidRequestError(
                 f"{chosen[0]} in a snapshot", reason="a snapshot is of one moment", fix="leave it out, or use db[…]"
             )
@@ -195,8 +197,9 @@ class DatabaseSnapshot:
         if isinstance(as_of, Mapping):
             self._numbers = {folder_of(name): number for name, number in as_of.items()}
 
-    def collect(self, ledgers: Sequence[Ledger], pool: Pool) -> None:
+    def collect(self, ledgers: Sequence[Ledger]) -> None:
         """Take the states now. As `collect_states`; 1 PUT more for each collection with unfinished transactions."""
+        pool = self._opener.pool
         views = collect_states(ledgers, pool)
         for _ in range(ROUNDS_MAX):
             unfinished = [one for one, view in zip(ledgers, views, strict=True) if view.committed]
@@ -242,13 +245,18 @@ class DatabaseSnapshot:
             return SnapshotCollection(access, self._as_of)
         if folder in self._numbers:
             return SnapshotCollection(access, self._numbers[folder])
+        return SnapshotCollection(self._fixed(access), None)
+
+    def _fixed(self, access: Access[T]) -> Access[T]:
+        folder = access.ledger.collection
         if folder not in self._views:
             raise InvalidRequestError(
                 f"{access.name} in a snapshot",
                 reason="the snapshot was taken without it",
                 fix=f"name it: db.snapshot([…, {access.name!r}])",
             )
-        return SnapshotCollection(replace(access, session=_FixedSession(self._views[folder], self._check)), None)
+        session = _FixedSession(self._views[folder], self._check)
+        return replace(access, home=SessionHome(access.home, self._fixed), session=session)
 
     def _check(self) -> None:
         if not self._is_open:

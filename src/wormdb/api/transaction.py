@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, overload
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
+    from wormdb.storage.pool import Pool
     from wormdb.system.clock import Clock
     from wormdb.system.deadline import within
 
@@ -49,10 +51,15 @@ __all__ = [
     "CollectionCommit",
     "CollectionOpener",
     "Isolation",
+    "SessionHome",
     "Transaction",
     "TransactionCollection",
     "TransactionCommit",
+    "as_conflict",
+    "note_conflict",
 ]
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -73,6 +80,8 @@ class CollectionOpener:
     """Of a model or a class."""
     of_handle: Callable[[Collection[Any]], Access[Any]]
     """Of a handle; raises InvalidRequestError if it is of another database."""
+    pool: Pool
+    """Asks several collections side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +106,31 @@ class TransactionCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class _TransactionHome:
-    """A database as collections of a transaction see it: refs lead to collections of the same transaction."""
+class SessionHome:
+    """A database as collections of a transaction or a snapshot see it: refs lead to collections of the same one."""
 
     home: Home
     enter: Callable[[Access[Any]], Access[Any]]
 
     @property
     def files(self) -> FilesKeeper:
+        """As `Home`."""
         return self.home.files
 
     def publish(self) -> None:
+        """As `Home`."""
         self.home.publish()
 
     def usage(self) -> Usage:
+        """As `Home`."""
         return self.home.usage()
 
     def access_of(self, model: str) -> Access[Any]:
+        """The collection of a model, in the same transaction or snapshot."""
         return self.enter(self.home.access_of(model))
 
     def collect(self, folder: str, *, dry_run: bool) -> GcResult:
+        """As `Home`."""
         return self.home.collect(folder, dry_run=dry_run)
 
 
@@ -124,7 +138,8 @@ class TransactionCollection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
     """One collection in a transaction. Its calls are those of `Collection`; they see what the transaction wrote.
 
     Nothing is written before the transaction commits, but for the bodies of blobs, which no document refers to until
-    then. What a call refuses is refused at once, and the transaction goes on without it. `as_of` reads the past as
+    then; so the `number` of a result means nothing. What a call refuses is refused at once, and the transaction goes on
+    without it. `as_of` reads the past as
     everywhere. What changes a definition, and cursors, are not part of transactions: InvalidRequestError.
     """
 
@@ -227,10 +242,9 @@ class Transaction:
         author: Author,
         isolation: Isolation = "serializable",
         seconds: float | None = None,
-        ended: Callable[[Transaction], None] = lambda _: None,
         is_bound: bool = True,
     ) -> None:
-        """Made by `Database.transaction`; `ended` is told when it can no longer be used. No requests."""
+        """Made by `Database.transaction`. No requests."""
         if isolation not in _ISOLATIONS:
             raise InvalidRequestError(
                 f"isolation={isolation!r}", reason="there is no such level", fix='give "serializable" or "snapshot"'
@@ -242,7 +256,6 @@ class Transaction:
         """What was committed; None before."""
         self._opener = opener
         self._coordinator = coordinator
-        self._ended = ended
         self._settings = settings
         self._clock = clock
         self._author = author
@@ -289,7 +302,7 @@ class Transaction:
         entered = replace(
             access,
             writer=access.writer.at(access.clock, access.chance, session.origin),
-            home=_TransactionHome(access.home, self._enter),
+            home=SessionHome(access.home, self._enter),
             author=self._author,
             session=session,
         )
@@ -322,8 +335,13 @@ class Transaction:
     def open(self, session: CollectionSession) -> View:
         """The state of a collection at its first access, of one moment with the others. As `collect_moment`."""
         others = [each for each in self._sessions.values() if each.draft is not None]
-        with self._accesses[session.ledger.collection].limited("read"):
-            return collect_moment(session, others)
+        try:
+            with self._accesses[session.ledger.collection].limited("read"):
+                return collect_moment(session, others, self._opener.pool)
+        except WormError:
+            if others:
+                self.state = "aborted"  # some of them may have moved on without the rest
+            raise
 
     def room(self) -> int:
         """How many bytes may still be written."""
@@ -355,23 +373,21 @@ class Transaction:
             self.check()
             result = self._commit(timeout)
         except OutcomeUnknownError:
-            self._end("unknown")
+            self.state = "unknown"
+            raise
+        except Exception:
+            self.state = "aborted"
             raise
         except BaseException:
-            self._end("aborted")
+            self.state = "unknown"  # it was interrupted at any request
             raise
-        self.result = result
-        self._end("committed")
+        self.state, self.result = "committed", result
         return result
-
-    def _end(self, state: TransactionState) -> None:
-        self.state = state
-        self._ended(self)
 
     def rollback(self) -> None:
         """Forget everything; nothing was written. No requests; nothing happens after the end."""
         if self.state == "open":
-            self._end("aborted")
+            self.state = "aborted"
 
     def _commit(self, timeout: float | None) -> TransactionCommit:
         is_serializable = self.isolation == "serializable"
@@ -394,7 +410,7 @@ class Transaction:
                 raise
             except (ConflictError, AlreadyExistsError) as error:
                 # What was free and unchanged in the transaction's state is not any more.
-                raise as_conflict(error, access.name) from error
+                raise as_conflict(error, access.ledger.collection.rstrip("/")) from error
 
     def _commit_one(self, folder: str, session: CollectionSession, seconds: float) -> TransactionCommit:
         """One collection needs no more than its log: a batch is all or nothing."""
@@ -403,7 +419,7 @@ class Transaction:
         if pending.events:
             access.home.publish()
         reads = self._reads(session)
-        guard = Guards.of(pending.guard, ReadGuard(session.name, reads))
+        guard = Guards.of(pending.guard, ReadGuard(session.folder, reads))
         done = access.ledger.commit(replace(pending, guard=guard, reads=reads), seconds=seconds)
         session.landed = int(done.number)
         return TransactionCommit(done.id, {folder: CollectionCommit(len(done.changes), int(done.number))})
@@ -466,6 +482,11 @@ class Transaction:
             self.rollback()
         elif self.state == "open":
             self.commit()
+
+
+def note_conflict(error: ConflictError, losses: int) -> None:
+    """Say in the log that a transaction is repeated."""
+    log.debug("transaction refused %d times: %s", losses, error)
 
 
 def as_conflict(error: WormError, collection: str) -> TransactionConflictError:

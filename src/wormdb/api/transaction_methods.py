@@ -6,7 +6,7 @@ The first call imports what carries it out: programs without transactions do not
 from __future__ import annotations
 
 import re
-import threading
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wormdb.api.calls import reads
@@ -35,34 +35,25 @@ __all__ = ["OpenTransactions", "TransactionMethods"]
 
 R = TypeVar("R")
 
+_OPEN: ContextVar[tuple[OpenTransactions, Transaction] | None] = ContextVar("open transaction", default=None)
+"""The last one that began here."""
 _PAUSE_SECONDS_MIN: Final = 0.001
 _PAUSE_SECONDS_MAX: Final = 0.5
 
 
 class OpenTransactions:
-    """The transactions that are open in a process, one for each thread at most."""
-
-    def __init__(self) -> None:
-        """None is."""
-        self._of_thread: dict[int, Transaction] = {}
+    """The transactions of a database that are open in a process, one for each thread or task of asyncio at most."""
 
     def begin(self, transaction: Transaction) -> None:
-        """Raise InvalidRequestError if this thread has one open."""
-        thread = threading.get_ident()
-        known = self._of_thread.get(thread)
-        if known is not None and known.state == "open" and not known.is_over:
+        """Raise InvalidRequestError if this thread or task has one open."""
+        owner, known = _OPEN.get() or (None, None)
+        if owner is self and known is not None and known.state == "open" and not known.is_over:
             raise InvalidRequestError(
                 "a transaction inside of a transaction",
-                reason="this thread has one open, and one does not see what the other writes",
+                reason="one is open here, and one does not see what the other writes",
                 fix="end it first, or use it for all",
             )
-        self._of_thread[thread] = transaction
-
-    def end(self, transaction: Transaction) -> None:
-        """Forget one."""
-        for thread, known in list(self._of_thread.items()):
-            if known is transaction:
-                self._of_thread.pop(thread, None)
+        _OPEN.set((self, transaction))
 
 
 class TransactionMethods:
@@ -113,14 +104,13 @@ class TransactionMethods:
         from wormdb.api.transaction import CollectionOpener, Transaction
 
         made = Transaction(
-            CollectionOpener(self._named, self._modeled, self._of_handle),
+            CollectionOpener(self._named, self._modeled, self._of_handle, self._pool),
             lambda: self._ledgers.runtime.coordinator,
             settings=self._settings,
             clock=self._clock,
             author=self._by.but(actor, metadata),
             isolation=isolation,
             seconds=seconds,
-            ended=self._transactions.end,
             is_bound=is_bound,
         )
         if is_bound:
@@ -145,14 +135,17 @@ class TransactionMethods:
             raise InvalidRequestError(
                 "run", reason=f"the work must be a function, not {type(work).__name__}", fix="give run(lambda tx: …)"
             )
+        from wormdb.api.transaction import note_conflict
+
         end = self._clock.monotonic() + (self._settings.commit_seconds if seconds is None else seconds)
         losses = 0
         while True:
             try:
                 with self.transaction(isolation=isolation, actor=actor, metadata=metadata) as transaction:
                     return work(transaction)
-            except ConflictError:
+            except ConflictError as error:
                 losses += 1
+                note_conflict(error, losses)
                 bound = min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** min(losses, 20))
                 pause = self._chance.fraction() * bound
                 if self._clock.monotonic() + pause >= end:
@@ -170,10 +163,10 @@ class TransactionMethods:
         """One moment over several collections, for reading: `with db.snapshot(["orders", "lines"]) as s:`.
 
         `names` are models or folders; without them those that were opened here or are in the schema. 2 GETs for each,
-        side by side; again if one of them changes meanwhile. `as_of` is an earlier moment: the `numbers` of another
-        snapshot, or a time; then every collection may be asked, and calls cost what `as_of` costs there. At a time each
-        collection is as of its own entries up to then: only numbers tell whether a transaction was in all of them.
-        Raises InvalidRequestError, UnavailableError.
+        side by side; again if one of them changes meanwhile; 1 more if the published schema has to be read. `as_of` is
+        an earlier moment: the `numbers` of another snapshot, or a time; then every collection may be asked, and calls
+        cost what `as_of` costs there. At a time each collection is as of its own entries up to then: only numbers tell
+        whether a transaction was in all of them. Raises InvalidRequestError, UnavailableError.
         """
         from wormdb.api.snapshot import DatabaseSnapshot
         from wormdb.api.transaction import CollectionOpener
@@ -184,11 +177,11 @@ class TransactionMethods:
                 reason="a number is of one collection" if isinstance(as_of, int) else "as_of names its collections",
                 fix="give the numbers of a snapshot by collection, or a time, and no names",
             )
-        opener = CollectionOpener(self._named, self._modeled, self._of_handle)
+        opener = CollectionOpener(self._named, self._modeled, self._of_handle, self._pool)
         snapshot = DatabaseSnapshot(opener, as_of, lambda name: self._prefixes([name])[0])
         if as_of is None:
             folders = self._prefixes(names)
-            snapshot.collect([self._ledger(folder) for folder in folders], self._pool)
+            snapshot.collect([self._ledger(folder) for folder in folders])
         return snapshot
 
     @reads

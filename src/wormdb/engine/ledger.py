@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from wormdb.engine.history.read import History
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.engine.transact.arbiter import Arbiter
     from wormdb.engine.transact.coordinator import Coordinator
@@ -209,6 +210,7 @@ class Ledger:
             publish=None if after is None else partial(after, self),
             background=runtime.background,
             services=runtime.services,
+            unblock=self.finish_transactions,
         )
         self._blobs: Blobs | None = None
         self._is_tried = False
@@ -301,10 +303,9 @@ class Ledger:
         """The highest log number that this process has read or written. No requests."""
         return self._head.seen
 
-    @property
-    def sequence(self) -> int:
-        """The greatest id made of digits, deleted or not, that this process has read or written. No requests."""
-        return self._head.sequence()
+    def follow(self, view: View) -> tuple[LogFollower, int]:
+        """What the log says after a state, kept while it is held; and the greatest known id of digits. No requests."""
+        return self._head.follow(view.number), self._head.sequence()
 
     def trusted(self) -> View | None:
         """The state that this process knows, if it is likely to be the newest; None if it had better ask. No requests.
@@ -461,10 +462,11 @@ class Ledger:
         """Finish the pending transactions that are decided, and abort the abandoned; how many are left.
 
         With `before` those with lower ids are taken for abandoned, and only they count. As `Arbiter.judge` for those
-        that this process knows of, and 1 PUT if some can be finished.
+        that this process knows of, and 1 PUT if some can be finished, however long the tail is.
         """
+        self._before_write()
         if self._runtime.arbiter.judge(self._head.view().pending, before=before):
-            self.commit(Pending(self.batch_id()))
+            self._group.submit(Pending(self.batch_id()), self._runtime.clock.monotonic() + COMMIT_SECONDS)
         return sum(not before or one.id < before for one in self._head.view().pending)
 
     def _before_write(self) -> None:
@@ -583,7 +585,7 @@ class Ledger:
         """
         if any(self._runtime.decisions(one.id) is not None for one in self._head.view().pending):
             with suppress(WormError):  # others finish them
-                self.commit(Pending(self.batch_id()))
+                self.finish_transactions()
         self._keeper.finish()
 
     def forward(self) -> LogNumber:

@@ -11,6 +11,7 @@ PUBLIC = {
     "audit.repair": "what is damaged made again",
     "gc.collect": "what is not needed any more removed",
     "gc.report": "what garbage collection removed",
+    "gc.transactions": "records of transactions removed",
     "removal": "a collection removed, and what is left of it",
 }
 PUBLIC_TO = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.api.create import create_collection
 from wormdb.errors import AlreadyExistsError
 from wormdb.jobs.node.shards import SHARDS, name_shards
+from wormdb.server.bucket_options import write_ids
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.faults import unknown_argument, unsupported_argument
 from wormdb.server.index_commands import read_schemas
@@ -26,6 +27,7 @@ from wormdb.server.session import GLOBAL
 
 if TYPE_CHECKING:
     from wormdb.engine.tree.definition import Index
+    from wormdb.server.bucket_options import IdRule
     from wormdb.server.session import ClientSession
 
 __all__ = ["ADMIN_COMMANDS"]
@@ -36,14 +38,21 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
     bucket = session.bucket(words[1])
     wanted = _creation(words[2:])
     store = session.service.database.store
+    chance = session.service.chance
     check_kept(store, session.namespace)
+    is_there = bucket.probe() > 0
+    if not is_there and wanted.ids == "any":
+        write_ids(store, bucket.prefix, "any", chance)
     try:
         create_collection(bucket.collection, wanted.indexes)
-        if wanted.shards:
-            name_shards(store, bucket.prefix, wanted.shards)
     except AlreadyExistsError as error:
         if not wanted.is_lenient:
             raise ErrorReply(f"Bucket already exists: {bucket.name}", "BUCKETALREADYEXISTS") from error
+    else:
+        # This is the one that made it: whatever others, who came too late or broke off, have written does not count.
+        write_ids(store, bucket.prefix, wanted.ids, chance)
+        if wanted.shards:
+            name_shards(store, bucket.prefix, wanted.shards)
     session.service.forget(bucket)
     bucket.check_there()
     return OK
@@ -54,6 +63,7 @@ class _Creation:
     """The options of BUCKET.CREATE."""
 
     indexes: list[Index] = field(default_factory=list)
+    ids: IdRule = "objectid"
     shards: list[int] = field(default_factory=list)
     is_lenient: bool = False
 
@@ -72,6 +82,9 @@ def _creation(words: list[bytes]) -> _Creation:
                     raise ErrorReply("INDEXES argument must be followed by index schemas")
                 wanted.indexes = read_schemas(words[at + 1])
                 at += 2
+            case "IDS":
+                wanted.ids = _id_rule(words[at + 1 : at + 2])
+                at += 2
             case "SHARDS":
                 wanted.shards = _shards(words, at + 1)
                 at += 1 + len(wanted.shards)
@@ -84,8 +97,18 @@ def _creation(words: list[bytes]) -> _Creation:
     return wanted
 
 
+def _id_rule(following: list[bytes]) -> IdRule:
+    match [word.upper() for word in following]:
+        case [b"ANY"]:
+            return "any"
+        case [b"OBJECTID"]:
+            return "objectid"
+        case _:
+            raise ErrorReply("IDS argument must be followed by OBJECTID or ANY")
+
+
 def _shards(words: list[bytes], at: int) -> list[int]:
-    """Ids of shards; a ErrorReply if there is none, or one that cannot be."""
+    """Ids of shards; an ErrorReply if there is none, or one that cannot be."""
     found: list[int] = []
     while at < len(words) and words[at].isdigit():
         found.append(int(words[at][:18]))
@@ -228,7 +251,7 @@ def _sub(name: str, syntax: str, summary: str, run: Any, *, least: int, most: in
 ADMIN_COMMANDS: Final = (
     Command(
         "BUCKET.CREATE",
-        "bucket [SHARDS id [id …]] [INDEXES schemas] [IF-NOT-EXISTS]",
+        "bucket [SHARDS id [id …]] [INDEXES schemas] [IDS OBJECTID|ANY] [IF-NOT-EXISTS]",
         "Make a bucket, with indexes that are ready at once.",
         create,
         least=1,

@@ -46,8 +46,9 @@ def insert(session: ClientSession, words: list[bytes]) -> Any:
     form = session.attributes.input_type
     read = [read_document(word, form) for word in words[3:]]
     made = sum("_id" not in document and "id" not in document for document in read)
-    documents = [bucket.identified(document, make) for document in read]
     bucket.check_there()
+    store = session.service.database.store
+    documents = [bucket.identified(document, make, store) for document in read]
     given = [document.get("_id", document.get("id")) for document in documents]
     is_repeatable = not bucket.has_model and made == len(documents)
     handed = HandedWrite(
@@ -67,7 +68,7 @@ def insert(session: ClientSession, words: list[bytes]) -> Any:
 
 
 def check_filter(tree: dict[str, Any]) -> None:
-    """A ErrorReply that begins as Kronotop's do, for a filter with mistakes."""
+    """An ErrorReply that begins as Kronotop's do, for a filter with mistakes."""
     try:
         parse_filter(tree)
     except WormError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import ObjectId
 from wormdb.maintenance.removal import is_absent
+from wormdb.server.bucket_options import read_ids
 from wormdb.server.faults import being_removed, no_bucket
 from wormdb.server.replies import ErrorReply
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.api.collection import Collection
+    from wormdb.server.bucket_options import IdRule
+    from wormdb.storage.store import Store
 
 __all__ = ["ServedBucket"]
 
@@ -25,7 +28,7 @@ its removal."""
 class ServedBucket:
     """One bucket. Thread-safe: what it remembers are single values."""
 
-    __slots__ = ("_monotonic", "_seen", "collection", "has_model", "name", "prefix")
+    __slots__ = ("_ids", "_monotonic", "_seen", "collection", "has_model", "name", "prefix")
 
     def __init__(
         self,
@@ -44,6 +47,13 @@ class ServedBucket:
         self.has_model = has_model
         """Whether documents go by a model, which says what ids they have."""
         self._seen = -math.inf
+        self._ids: IdRule | None = None
+
+    def takes_any_id(self, store: Store) -> bool:
+        """Whether documents may have ids of any type. 1 GET, once. It is there."""
+        if self._ids is None:
+            self._ids = "any" if self.has_model else read_ids(store, self.prefix)
+        return self._ids == "any"
 
     @property
     def number(self) -> int:
@@ -51,7 +61,7 @@ class ServedBucket:
         return self.collection._access.ledger.known().number  # noqa: SLF001 - this package is a part of the database
 
     def probe(self) -> int:
-        """The number of the newest state; 0 if it is not there. 1 GET, shared. A ErrorReply if it is being removed."""
+        """The number of the newest state; 0 if it is not there. 1 GET, shared. An ErrorReply if it is being removed."""
         now = self._monotonic()
         number = self.collection.refresh()
         view = self.collection._access.ledger.known()  # noqa: SLF001 - this package is a part of the database
@@ -65,19 +75,22 @@ class ServedBucket:
         return number
 
     def check_there(self) -> None:
-        """A ErrorReply if it is not there, or is being removed. 1 GET every SEEN_SECONDS."""
+        """An ErrorReply if it is not there, or is being removed. 1 GET every SEEN_SECONDS."""
         if self._monotonic() - self._seen >= SEEN_SECONDS and not self.probe():
             raise no_bucket(self.name)
 
     def forget(self) -> None:
-        """Ask the store whether it is there the next time."""
-        self._seen = -math.inf
+        """Ask the store whether it is there, and which ids it takes, the next time."""
+        self._seen, self._ids = -math.inf, None
 
-    def identified(self, document: dict[str, Any], make: Any) -> dict[str, Any]:
-        """A document to be inserted with its id: a new ObjectId if it has none. A ErrorReply for one it cannot have."""
+    def identified(self, document: dict[str, Any], make: Any, store: Store) -> dict[str, Any]:
+        """A document to be inserted, with its id: a new ObjectId if it has none. ErrorReply for a wrong one.
+
+        1 GET for the first document that has an id of its own of another type.
+        """
         if "_id" not in document and "id" not in document:
             return document if self.has_model else {"_id": make(), **document}
         identity = document.get("_id", document.get("id"))
-        if not self.has_model and not isinstance(identity, ObjectId):
+        if not isinstance(identity, ObjectId) and not self.takes_any_id(store):
             raise ErrorReply("_id field must be of type ObjectId")
         return document

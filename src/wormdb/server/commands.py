@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Handler = Callable[[Any, list[bytes]], Any]
-    """Carries out a command of a session, given its words; a ErrorReply or a WormError is its reply."""
+    """Carries out a command of a session, given its words; an ErrorReply or a WormError is its reply."""
 
 __all__ = ["Command", "Place", "find_command", "refuse_bare"]
 
@@ -56,7 +56,7 @@ class Command:
         return ["write" if self.is_write else "readonly"]
 
     def check_count(self, words: list[bytes], before: int = 0) -> None:
-        """A ErrorReply if there are too few or too many words; the first `before` of them belong to the command above."""
+        """An ErrorReply for too few or too many words; the first `before` of them belong to the command above."""
         count = len(words) - 1 - before
         if count < self.least or (self.most is not None and count > self.most):
             name = words[0].decode("utf-8", "replace").upper() if before else self.name
@@ -64,7 +64,7 @@ class Command:
 
 
 def find_command(table: Mapping[bytes, Command], words: list[bytes]) -> Command:
-    """The command, or subcommand, that words mean, with the right number of them; a ErrorReply if there is none."""
+    """The command, or subcommand, that words mean, with the right number of them; an ErrorReply if there is none."""
     command = table.get(words[0]) or table.get(words[0].upper())
     if command is None:
         name = words[0][:128].decode("utf-8", "replace")

@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
         else:
             self._to_thread(command, words, self._lane(command, words, bucket))
 
-    def _lane(self, command: Command, words: list[bytes], bucket: Bucket | None) -> str:
+    def _lane(self, command: Command, words: list[bytes], bucket: ServedBucket | None) -> str:
         """Commands of one lane share threads: those of one bucket."""
         if bucket is not None:
             return bucket.prefix

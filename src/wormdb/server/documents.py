@@ -67,7 +67,7 @@ def read_json(data: bytes, *, operators: bool = False) -> Any:
 
 
 def read_object(data: bytes, what: str) -> dict[str, Any]:
-    """An object of JSON, such as a projection; a ErrorReply if it is something else."""
+    """An object of JSON, such as a projection; an ErrorReply if it is something else."""
     try:
         found = read_json(data, operators=True)
     except WormError as error:
@@ -82,7 +82,7 @@ def _read_bson(data: bytes) -> dict[str, Any]:
 
 
 def read_filter(data: bytes) -> dict[str, Any]:
-    """A filter or an update. A ErrorReply if it is neither JSON nor BSON."""
+    """A filter or an update. An ErrorReply if it is neither JSON nor BSON."""
     if b"$" not in data and data[:1] == b"{" and not _SEEMS_HEX.search(data):
         # Most filters: fields with plain values. What is wrong with one is told by what follows.
         with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -102,7 +102,7 @@ def read_filter(data: bytes) -> dict[str, Any]:
 
 
 def read_document(data: bytes, form: Format) -> dict[str, Any]:
-    """A document to be inserted, its `_id` an ObjectId if it is 24 hex digits. A ErrorReply if it cannot be read."""
+    """A document to be inserted, its `_id` an ObjectId if it is 24 hex digits. An ErrorReply if it cannot be read."""
     try:
         found = _read_bson(data) if form == "bson" else read_json(data)
     except (BSONError, ValueError, RecursionError, WormError) as error:

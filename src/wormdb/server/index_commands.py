@@ -32,7 +32,7 @@ _TYPES: Final = frozenset(
 
 
 def read_schemas(data: bytes) -> list[Index]:
-    """The indexes that a schema wants. A ErrorReply for a schema that cannot be."""
+    """The indexes that a schema wants. An ErrorReply for a schema that cannot be."""
     schema = read_object(data, "index schema")
     if not schema:
         raise ErrorReply("Index schemas cannot be empty")

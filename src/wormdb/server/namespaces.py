@@ -52,7 +52,7 @@ def folder_of_namespace(namespace: str) -> str:
 
 
 def check_namespace(path: bytes) -> str:
-    """A path that a namespace may have; a ErrorReply for any other."""
+    """A path that a namespace may have; an ErrorReply for any other."""
     text = path.decode("utf-8", "replace")
     parts = text.split(".")
     if len(parts) > DEPTH_MAX:
@@ -65,7 +65,7 @@ def check_namespace(path: bytes) -> str:
 
 
 def create_namespace(store: Store, namespace: str, chance: Chance) -> None:
-    """Make a namespace, and those above it. 1 PUT for each of them, and 1 LIST. A ErrorReply if it is there."""
+    """Make a namespace, and those above it. 1 PUT for each of them, and 1 LIST. An ErrorReply if it is there."""
     if has_namespace(store, namespace):
         raise ErrorReply(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
     parts = namespace.split(".")
@@ -92,7 +92,7 @@ def has_namespace(store: Store, namespace: str) -> bool:
 
 
 def check_inhabited(store: Store, namespace: str) -> None:
-    """A ErrorReply if a namespace is not there. Costs as `has_namespace`."""
+    """An ErrorReply if a namespace is not there. Costs as `has_namespace`."""
     if not has_namespace(store, namespace):
         raise ErrorReply(f"No such namespace: '{namespace}'", "NOSUCHNAMESPACE")
 
@@ -125,7 +125,7 @@ def is_removed_namespace(store: Store, namespace: str) -> bool:
 
 
 def check_kept(store: Store, namespace: str) -> None:
-    """A ErrorReply if a namespace, or one above it, is being removed. 1 GET for each of them."""
+    """An ErrorReply if a namespace, or one above it, is being removed. 1 GET for each of them."""
     if namespace == _GLOBAL:
         return
     parts = namespace.split(".")

@@ -38,7 +38,7 @@ class QueryOptions:
 
 
 def read_options(session: ClientSession, words: Sequence[bytes], allowed: Collection[str]) -> QueryOptions:
-    """The options of a query among `allowed`. A ErrorReply for a word that means nothing here, or lacks what follows it."""
+    """The options of a query among `allowed`. An ErrorReply for a word that means nothing here, or stands alone."""
     options = QueryOptions(limit=session.attributes.limit)
     at = 0
     while at < len(words):

@@ -97,7 +97,7 @@ class _PeerWire:
         return not poll.poll(0)
 
     def ask(self, words: Sequence[bytes], seconds: float) -> Any:
-        """The reply to a request: bytes, text, an int, a list of those, or a ErrorReply, which is not raised."""
+        """The reply to a request: bytes, text, an int, a list of those, or an ErrorReply, which is not raised."""
         try:
             self.socket.settimeout(seconds)
             # A request that is not whole is never begun.
@@ -149,7 +149,7 @@ class PeerWires:
         self._idle: dict[str, list[_PeerWire]] = {}
 
     def ask(self, address: str, words: Sequence[bytes], seconds: float) -> Any:
-        """The reply of a server to a request, a ErrorReply as a value. Raises UnreachableServerError, LostReplyError."""
+        """The reply to a request, an ErrorReply as a value. Raises UnreachableServerError, LostReplyError."""
         wire = self._take(address) or _PeerWire(address, self._access)
         try:
             reply = wire.ask(words, seconds)

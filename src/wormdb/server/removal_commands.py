@@ -66,7 +66,7 @@ def purge(session: ClientSession, words: list[bytes]) -> Any:
 
 
 def allowed_namespace(session: ClientSession, namespace: str, *, write: bool = False) -> str:
-    """A namespace that the user of a session may read, or write to; a ErrorReply for any other."""
+    """A namespace that the user of a session may read, or write to; an ErrorReply for any other."""
     if not session.account.may(namespace, write=write):
         raise ErrorReply(f"this user has no permissions to access the namespace '{namespace}'", "NOPERM")
     return namespace

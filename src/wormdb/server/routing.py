@@ -159,7 +159,7 @@ class WriteRouter:
     # --- writes ---
 
     def write(self, bucket: ServedBucket, shards: Sequence[int], handed: HandedWrite, here: CommitHere) -> list[Any]:
-        """Commit a write where it should be, or here; the ids of what it wrote. A ErrorReply as the owner raised it.
+        """Commit a write where it should be, or here; the ids of what it wrote. An ErrorReply as the owner raised it.
 
         Raises what `here` raises; OutcomeUnknownError with a mark if the owner's answer was lost.
         """

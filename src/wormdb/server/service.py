@@ -148,7 +148,7 @@ class Service:
         return self.accounts is None
 
     def bucket(self, namespace: str, name: bytes) -> ServedBucket:
-        """A bucket of a namespace, there or not. No requests. A ErrorReply for a name that none can have."""
+        """A bucket of a namespace, there or not. No requests. An ErrorReply for a name that none can have."""
         text = name.decode("utf-8", "replace")
         folder = folder_of_namespace(namespace)
         found = self._buckets.get(f"{folder}{text}/")

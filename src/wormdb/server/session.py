@@ -131,7 +131,7 @@ class ClientSession:
     """All sessions of the server."""
 
     def bucket(self, name: bytes) -> ServedBucket:
-        """A bucket of its namespace, there or not. No requests. A ErrorReply for a name that none can have."""
+        """A bucket of its namespace, there or not. No requests. An ErrorReply for a name that none can have."""
         return self.service.bucket(self.namespace, name)
 
     def collection(self, bucket: ServedBucket) -> ServedCollection:
@@ -148,7 +148,7 @@ class ClientSession:
         return self.service.route(bucket, handed, here)
 
     def fresh_number(self, bucket: ServedBucket) -> int:
-        """The number of a state that is not older than the command at hand, for reads. A ErrorReply if it is not there.
+        """The number of a state that is not older than the command at hand. An ErrorReply if the bucket is not there.
 
         No requests if the loop has asked; else 1 GET.
         """
@@ -185,7 +185,7 @@ class ClientSession:
         return self.made
 
     def cursor(self, kind: CursorKind, number: int) -> SessionCursor:
-        """A cursor by its id; a ErrorReply if there is none of this kind."""
+        """A cursor by its id; an ErrorReply if there is none of this kind."""
         found = self.cursors.get(number)
         if found is None or found.kind != kind:
             raise ErrorReply(f"No previous query context found for '{kind.lower()}' operation with the given cursor id")

@@ -45,7 +45,7 @@ class WireUpdate:
 
 
 def read_update(data: bytes, tree: Mapping[str, Any]) -> WireUpdate:
-    """The update of a command whose filter is `tree`. A ErrorReply for one that cannot be."""
+    """The update of a command whose filter is `tree`. An ErrorReply for one that cannot be."""
     if not data:
         raise ErrorReply("update parameter cannot be empty")
     operators: dict[str, Any] = {}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
-from wormdb.errors import ConflictError, TransactionConflictError
+from tests.api.transactions.rig import connect
+from wormdb.errors import ClosedError, ConflictError, TransactionConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ LEVELS = pytest.mark.parametrize("isolation", ["serializable", "snapshot"])
 @pytest.fixture
 def rival(url: str) -> Iterator[Database]:
     """Another process."""
-    with wormdb.connect(url) as database:
+    with connect(url) as database:
         yield database
 
 
@@ -167,6 +168,15 @@ def test_read_skew_over_two_collections_is_not_possible(db: Database, rival: Dat
     with pytest.raises(TransactionConflictError) as caught:
         read()
     assert caught.value.collection == "accounts"
+    with db.transaction(isolation=isolation) as tx:
+        amount(tx["accounts"])
+        add(rival["accounts"], "a", 0)
+        add(rival["accounts"], "a", 1)
+        with pytest.raises(TransactionConflictError):
+            amount(tx["savings"])
+        with pytest.raises(ClosedError):
+            amount(tx["accounts"])  # it cannot go on
+    add(rival["accounts"], "a", -1)
     assert db.run(lambda tx: amount(tx["accounts"]) + amount(tx["savings"]), isolation=isolation) == 100
 
 
@@ -191,7 +201,7 @@ def test_a_long_fork_is_not_possible(db: Database, rival: Database, isolation: I
     """Two readers never see two independent writes in different orders."""
     with db.transaction(isolation=isolation) as one, rival.transaction(isolation=isolation) as other:
         assert amount(one["accounts"]) == 50
-        with wormdb.connect(db.url) as writer:
+        with connect(db.url) as writer:
             add(writer["accounts"], "a", 1)
             assert amount(other["accounts"]) == 51
             assert amount(other["savings"]) == 50

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import wormdb
+from tests.api.transactions.rig import connect
 from wormdb.errors import (
     ClosedError,
     InvalidRequestError,
     LimitExceededError,
     SnapshotTooOldError,
+    TransactionConflictError,
     TransactionTooLargeError,
     TransactionTooOldError,
 )
@@ -76,9 +79,41 @@ def test_transactions_are_not_nested(db: Database) -> None:
         assert tx["things"].count() == 1
 
 
+def test_tasks_of_one_thread_have_transactions_of_their_own(db: Database) -> None:
+    async def work(name: str) -> None:
+        with db.transaction() as tx:
+            tx["things"].insert({"id": name})
+            await asyncio.sleep(0)
+            assert [one.id for one in tx["things"]] == [name]
+
+    async def both() -> None:
+        await asyncio.gather(work("a"), work("b"))
+
+    with pytest.raises(TransactionConflictError):
+        asyncio.run(both())  # each has read all of what the other writes
+    assert db["things"].count() == 1
+
+
+def test_an_interrupt_during_the_commit_leaves_it_unknown(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    tx = db.transaction()
+    document = tx["things"].insert({"id": "a"})
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("wormdb.engine.ledger.Ledger.commit", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            tx.commit()
+    assert tx.state == "unknown"
+    with pytest.raises(InvalidRequestError, match="not known"):
+        db["things"].save(document)
+    assert db["things"].count() == 0
+
+
 def test_collections_of_another_database_are_refused(db: Database, tmp_path: Any) -> None:
     db["things"].insert({"id": "a"})
-    with wormdb.connect(tmp_path / "other") as other, db.transaction() as tx:
+    with connect(tmp_path / "other") as other, db.transaction() as tx:
         assert tx[db["things"]].count() == 1
         with pytest.raises(InvalidRequestError, match="another database"):
             tx[other["things"]]
@@ -132,7 +167,7 @@ def test_a_transaction_that_is_too_old_writes_nothing(url: str, is_read_first: b
 
 
 def test_a_transaction_that_is_too_large_is_refused_at_the_call(url: str) -> None:
-    with wormdb.connect(url, settings=Settings(transaction_bytes=10_000)) as db, db.transaction() as tx:
+    with connect(url, settings=Settings(transaction_bytes=10_000)) as db, db.transaction() as tx:
         tx["things"].insert({"id": "a", "text": "x" * 4_000})
         with pytest.raises(TransactionTooLargeError) as caught:
             tx["others"].insert({"id": "b", "text": "x" * 6_000})

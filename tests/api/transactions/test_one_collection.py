@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle  # noqa: TID251 - documents go to other processes by pickle
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +11,7 @@ import pytest
 
 import wormdb
 from tests.api.faulty import faulty
+from tests.api.transactions.rig import connect
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -19,6 +22,7 @@ from wormdb.errors import (
     ValidationError,
 )
 from wormdb.format import json
+from wormdb.system.clock import ManualClock
 from wormdb.testing.fault_store import Fault
 
 if TYPE_CHECKING:
@@ -100,7 +104,7 @@ def test_all_ways_to_change_documents_land_together(db: Database, accounts: worm
 
 def test_a_transaction_costs_one_get_and_one_put(url: str) -> None:
     requests: list[str] = []
-    with wormdb.connect(url, hook=lambda one: requests.append(one.kind)) as db:
+    with connect(url, hook=lambda one: requests.append(one.kind)) as db:
         accounts = db["accounts"]
         accounts.insert_many([{"id": "a", "n": 1}, {"id": "b", "n": 2}])
         accounts.find_by_id("a")
@@ -152,13 +156,13 @@ def test_a_refused_call_leaves_the_transaction_as_it_was(
 
 
 def test_two_hundred_increments_by_threads_are_all_there(url: str) -> None:
-    with wormdb.connect(url) as db:
+    with connect(url) as db:
         increment(db)
 
 
 def test_two_hundred_increments_by_threads_are_all_there_on_s3(s3_url: str) -> None:
     requests: list[str] = []
-    with wormdb.connect(s3_url, hook=lambda one: requests.append(one.kind)) as db:
+    with connect(s3_url, hook=lambda one: requests.append(one.kind)) as db:
         increment(db)
         puts = requests.count("put")
         assert puts <= 200 + 30, "each try that lands is one PUT at most, and there are few others"
@@ -221,6 +225,22 @@ def test_documents_of_a_transaction_can_be_saved_after_it(
         accounts.save(last | {"n": 9})
 
 
+def test_copies_of_documents_are_changes_of_them_and_sent_ones_are_not(
+    db: Database, accounts: wormdb.Collection[wormdb.Document]
+) -> None:
+    with db.transaction() as tx:
+        made = tx["accounts"].insert({"id": "d", "n": 1})
+        copied, sent = copy.deepcopy(made), pickle.loads(pickle.dumps(made))
+        assert tx["accounts"].save(copied | {"n": 2})["n"] == 2
+        with pytest.raises(ConflictError):
+            tx["accounts"].save(made | {"n": 3})
+        last = copy.deepcopy(tx["accounts"].find_by_id("d"))
+    assert last is not None
+    assert accounts.save(last | {"n": 4})["n"] == 4
+    with pytest.raises(wormdb.InvalidRequestError, match="a transaction on"):
+        accounts.save(sent)
+
+
 def test_documents_of_a_transaction_that_came_to_nothing_are_what_they_were_before(
     db: Database, accounts: wormdb.Collection[wormdb.Document]
 ) -> None:
@@ -252,7 +272,7 @@ def test_the_state_of_a_transaction_does_not_move(db: Database, accounts: wormdb
 
 
 def test_models_have_their_rules_in_transactions(url: str) -> None:
-    with wormdb.connect(url, schema=SCHEMA) as db:
+    with connect(url, schema=SCHEMA) as db:
         with db.transaction() as tx:
             mine = tx.model("Account")
             first = mine.insert({"owner": "ann"})
@@ -272,7 +292,7 @@ def test_models_have_their_rules_in_transactions(url: str) -> None:
 
 
 def test_a_unique_value_that_was_taken_meanwhile_is_a_conflict(url: str) -> None:
-    with wormdb.connect(url, schema=SCHEMA) as db, wormdb.connect(url, schema=SCHEMA) as other:
+    with connect(url, schema=SCHEMA) as db, connect(url, schema=SCHEMA) as other:
         db.model("Account").insert({"owner": "zoe"})
 
         def work() -> None:
@@ -286,7 +306,7 @@ def test_a_unique_value_that_was_taken_meanwhile_is_a_conflict(url: str) -> None
 
 
 def test_a_number_that_was_taken_meanwhile_is_a_conflict_that_run_repeats(url: str) -> None:
-    with wormdb.connect(url, schema=SCHEMA) as db, wormdb.connect(url, schema=SCHEMA) as other:
+    with connect(url, schema=SCHEMA) as db, connect(url, schema=SCHEMA) as other:
         db.model("Ticket").insert({"text": "first"})
         tries: list[Any] = []
 
@@ -301,9 +321,11 @@ def test_a_number_that_was_taken_meanwhile_is_a_conflict_that_run_repeats(url: s
         assert list(map(int, tries)) == [2, 3]
 
 
-def test_run_gives_up_at_its_deadline_with_the_conflict(db: Database, url: str) -> None:
+def test_run_gives_up_at_its_deadline_with_the_conflict(url: str) -> None:
     tries = []
-    with wormdb.connect(url) as other:
+    clock = ManualClock()
+    with connect(url, clock=clock) as db, connect(url, clock=clock) as other:
+        begun = clock.monotonic()
         other["counters"].insert({"id": "x", "n": 0})
 
         def work(tx: wormdb.Transaction) -> None:
@@ -311,9 +333,10 @@ def test_run_gives_up_at_its_deadline_with_the_conflict(db: Database, url: str) 
             other["counters"].update_one({"id": "x"}, {"$inc": {"n": 1}})
 
         with pytest.raises(TransactionConflictError) as caught:
-            db.run(work, seconds=0.05)
+            db.run(work, seconds=3)
+        assert 0 < clock.monotonic() - begun <= 3
     assert (caught.value.collection, caught.value.key) == ("counters", '"x"')
-    assert len(tries) >= 2
+    assert len(tries) > 5
 
 
 def test_blobs_are_written_before_and_referred_to_by_the_commit(db: Database) -> None:
@@ -338,7 +361,7 @@ def test_a_reference_to_a_blob_that_is_not_there_is_refused_by_the_commit(db: Da
 
 
 def test_a_large_transaction_of_one_collection_is_staged_and_still_validated(url: str) -> None:
-    with wormdb.connect(url) as db, wormdb.connect(url) as other:
+    with connect(url) as db, connect(url) as other:
         things = db["things"]
         things.insert({"id": "a", "n": 1})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -179,27 +179,59 @@ def test_a_batch_is_refused_exactly_if_what_was_read_has_changed(
     read=st.integers(0, 4),
     ids=st.sets(IDS, max_size=2),
     names=st.sets(st.sampled_from(sorted(FILTERS)), max_size=1),
+    is_followed=st.booleans(),
+    forwards=st.sets(st.integers(0, 4)),
 )
-def test_when_the_tail_no_longer_reaches_back_ids_are_looked_up_and_filters_are_refused(
-    batches: list[dict[int, int | None]], read: int, ids: set[int], names: set[str]
+def test_when_the_tail_no_longer_reaches_back_the_entries_that_were_kept_tell(
+    batches: list[dict[int, int | None]],
+    read: int,
+    ids: set[int],
+    names: set[str],
+    is_followed: bool,
+    forwards: set[int],
 ) -> None:
+    """Without them ids are looked up, and a filter counts as changed."""
     history = History()
     history.write(history.here, {9: 9})
-    for place, batch in enumerate(batches):
-        if place == read:
-            break
+    for batch in batches[:read]:
         history.write(history.here, batch)
     history.news.clear()
     reads = history.read(ids, names, history.here.view())
-    for batch in batches[read:]:
+    if is_followed:
+        reads = replace(reads, follower=history.here.follow(reads.seen)[0])
+    for place, batch in enumerate(batches[read:]):
         history.write(history.there, batch)
+        if place in forwards:
+            history.here.view()
+            history.here.forward()
     history.write(history.there, {8: 8})
     history.here.view()
     history.here.forward()
     assert history.here.view().changes_since(reads.number) is None
-    changed = {identity for identity, *_ in history.news}
-    expected = bool(names) or not ids.isdisjoint(changed)
+    if is_followed:
+        expected = history.is_conflict(ids, names)
+    else:
+        expected = bool(names) or not ids.isdisjoint({identity for identity, *_ in history.news})
     assert is_refused(history.here, ReadGuard("things", reads)) == expected
+
+
+def test_a_follower_that_missed_an_entry_says_so() -> None:
+    rig = Rig()
+    ledger, other = rig.ledger(limits=MANUAL), rig.ledger(limits=MANUAL)
+    ledger.commit(rig.batch(insert("a")))
+    follower = ledger.follow(ledger.view())[0]
+    assert follower.changes(1, 1) == []
+    other.commit(rig.batch(insert("b")))
+    assert follower.changes(1, 2) is None, "it is not known here"
+    ledger.view()
+    assert [change.after for change in follower.changes(1, 2) or ()] == [doc("b")]
+    assert follower.changes(0, 2) is None, "it began later"
+    other.commit(rig.batch(insert("c")))
+    other.forward()
+    ledger.forget()
+    ledger.view()
+    ledger.commit(rig.batch(insert("d")))
+    assert follower.changes(1, 4) is None
 
 
 def is_refused(ledger: Ledger, guard: ReadGuard) -> bool:

@@ -132,6 +132,7 @@ def test_the_state_at_a_time_is_that_after_the_last_entry_made_by_then(acts: lis
         overlay=SimpleNamespace(entries=lambda _: tail),
         place=None if root is None else SimpleNamespace(root=root),
     )
+    view.bare = view
     told = [*(each.misc for each in entries), *(each.misc for each in roots)]
     for ms in {misc_ms(each) + step for each in told for step in (-1, 0, 1)}:
         expected = [each.number for each in entries if misc_ms(each.misc) <= ms]

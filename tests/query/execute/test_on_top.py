@@ -37,7 +37,8 @@ Documents = dict[bytes, Values]
 
 def draft_of(world: World) -> Draft:
     ledger = world.ledger
-    return Draft(ledger.view(), collection="things", origin="", trees=ledger.trees, sequence=ledger.sequence)
+    view = ledger.view()
+    return Draft(view, collection="things", origin="", trees=ledger.trees, sequence=ledger.follow(view)[1])
 
 
 @st.composite

@@ -143,6 +143,26 @@ def test_a_schema_of_the_user_chooses_the_columns(spark: SparkSession, db: Datab
     assert row["_doc"].startswith('{"_id":"c006"')
 
 
+def test_the_moment_of_a_snapshot_over_several_collections(spark: SparkSession, tmp_path: Path) -> None:
+    db = fill(str(tmp_path))
+
+    def pay(tx: wormdb.Transaction, total: float) -> None:
+        tx.model("Order").insert({"id": f"paid {total}", "customer": "c006", "total": total})
+        tx.model("Customer").update_one({"id": "c006"}, {"$inc": {"age": 1}})
+
+    db.run(lambda tx: pay(tx, 1000))
+    with db.snapshot(["Customer", "Order"]) as moment:
+        numbers = moment.numbers
+        age = moment.model("Customer").find_by_id("c006")["age"]
+    db.run(lambda tx: pay(tx, 2000))
+    orders = load(spark, db, "Order", as_of=str(numbers["orders/"])).filter("total >= 1000")
+    assert ids(orders) == ["paid 1000"]
+    row = load(spark, db, as_of=str(numbers["customers/"])).filter("id = 'c006'").first()
+    assert row is not None
+    assert row.age == age
+    assert ids(load(spark, db, "Order").filter("total >= 1000")) == ["paid 1000", "paid 2000"]
+
+
 def test_the_past(spark: SparkSession, db: Database) -> None:
     for moment in (3, 1):
         assert ids(load(spark, db, as_of=str(moment))) == found(db, as_of=moment)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 from wormdb.engine.commit.attempt import Attempt, CommitResult, Outcome, batches_of, committed, offered
 from wormdb.engine.commit.head import is_recent
 from wormdb.engine.commit.offers import OFFER_BYTES_MAX, Offer
+from wormdb.engine.commit.operations import LockedError
 from wormdb.engine.commit.validate import ApartError, Group
 from wormdb.engine.log.entries import LogRecord
 from wormdb.errors import (
@@ -436,7 +437,7 @@ class Committer:
                 continue
             if (accepted or group.prepared) and not isinstance(outcome, ApartError):
                 outcome = self._judge(self._new_group(), pending)
-            if isinstance(outcome, LoggedBatch | ApartError):
+            if isinstance(outcome, LoggedBatch | ApartError) or (group.is_crowded and isinstance(outcome, LockedError)):
                 is_awaited = True
             else:
                 refused[pending.id] = outcome

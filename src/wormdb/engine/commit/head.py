@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
 
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.log.entries import BEFORE_FIRST
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.clock import MiscClock
     from wormdb.engine.log.entries import Log, LogRecord, TailRound
     from wormdb.engine.log.root import Register, RootState
+    from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.prepared import Prepared
     from wormdb.engine.state.view import Base
     from wormdb.engine.tree.definition import Index
@@ -119,6 +121,7 @@ class Head:
         self._openings = 0
         self._highest = LogNumber(0)
         self._on_news = on_news
+        self._followers: WeakSet[LogFollower] | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -264,6 +267,24 @@ class Head:
         """Ask the log for what comes next in another thread, for a `look` a moment later. 1 GET."""
         number = self.number
         return number, self._log.ask(number)
+
+    def follow(self, number: LogNumber) -> LogFollower:
+        """Keep the entries after `number`, for as long as what this returns is held. No requests."""
+        from wormdb.engine.state.follower import LogFollower  # only transactions follow
+
+        with self.lock:
+            follower = LogFollower(number, is_whole=self.opened and self.applied <= number <= self.number)
+            for entry in self._overlay.entries(self.number):
+                follower.told(entry)
+            if self._followers is None:
+                self._followers = WeakSet()
+                self._on_news = (*self._on_news, self._tell_followers)
+            self._followers.add(follower)
+        return follower
+
+    def _tell_followers(self, entry: Entry) -> None:
+        for follower in self._followers or ():
+            follower.told(entry)
 
     def refresh(self) -> None:
         """Learn every entry there is now, by looks of 1, 2, 4, … entries. 1 GET if nothing is new. Raises as `look`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.engine.state.view import id_key
+from wormdb.engine.state.view import View, id_key
 from wormdb.errors import TransactionConflictError
 from wormdb.format import json
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from wormdb.bql.tree import Filter
-    from wormdb.engine.state.view import DocumentChange, View
+    from wormdb.engine.state.follower import LogFollower
+    from wormdb.engine.state.view import DocumentChange
     from wormdb.format.kinds import Document
 
 __all__ = ["ReadGuard", "ReadSet"]
@@ -35,6 +36,8 @@ class ReadSet:
     """Ids as JSON, each with the `seq` of what was found there, deleted or not; 0 if nothing ever was."""
     filters: tuple[Filter, ...] = ()
     """What was asked for; the one that matches all documents, if all were read."""
+    follower: LogFollower | None = field(default=None, compare=False)
+    """What the log says since; None if only the tail tells."""
 
     @property
     def number(self) -> int:
@@ -57,8 +60,8 @@ class ReadGuard:
     def check(self, view: View) -> None:
         """See `Guard`; raises TransactionConflictError.
 
-        Batches that come before this one in the same entry count. No requests, unless the tail no longer reaches back
-        to what was read: then documents are looked up by their ids, and a filter counts as changed.
+        Batches that come before this one in the same entry count. No requests, unless neither the tail nor the entries
+        that were kept reach back to what was read: then documents are looked up by id, and a filter counts as changed.
         """
         reads = self.reads
         if not reads.ids and not reads.filters:
@@ -66,7 +69,7 @@ class ReadGuard:
         seen = reads.seen
         if view.definition.versions != seen.definition.versions:
             self._refuse("the model has another version since it was read")
-        changes = _changes_between(seen, view)
+        changes = _changes_between(seen, view, reads.follower)
         if changes is None:
             self._check_by_look_up(view)
             return
@@ -115,6 +118,17 @@ class ReadGuard:
         )
 
 
-def _changes_between(seen: View, view: View) -> list[DocumentChange] | None:
+def _changes_between(seen: View, view: View, follower: LogFollower | None) -> list[DocumentChange] | None:
     """What changed after one state until a later one; None if that is not known. No requests."""
-    return view.changes_since(seen.number) if view.number >= seen.number else None
+    if view.number < seen.number:
+        return None
+    found = view.changes_since(seen.number)
+    if found is not None or follower is None:
+        return found
+    above: list[DocumentChange] = []  # batches of the same entry, and what lies on top
+    while isinstance(view.base, View):
+        above = [*view.overlay.changes(view.base.number, view.number), *above]
+        view = view.base
+    above = [*view.overlay.changes(view.number, view.number), *above]
+    since = follower.changes(seen.number, view.number)
+    return None if since is None else [*since, *above]

@@ -42,6 +42,7 @@ from wormdb.format.event import (
     TransactionPrepared,
 )
 from wormdb.schema.identity import format_sequence
+from wormdb.settings import ENTRY_BYTES_MAX
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
@@ -123,6 +124,10 @@ class Group:
         self.finished: list[TransactionFinished] = []
         """What the entry begins with: the ends of transactions, and the batches of those that committed."""
         self.finishing: list[LoggedBatch] = []
+        self.is_crowded = False
+        """Whether some of them have to wait for the next entry."""
+        self._over: dict[bytes, StoredVersion] = {}
+        """What these batches leave."""
         self._pending: tuple[Prepared, ...] = ()
         """What may not be touched."""
         if decided is not None and self._view.pending:
@@ -146,7 +151,7 @@ class Group:
         if pending.events:
             self._jobs.check(pending.events)
         batch = _BatchCheck(self, self._begun_at(pending))
-        self._check_apart([key for _, key in keyed if key is not None])
+        self._check_apart([key for _, key in keyed if key is not None], prepares=pending.prepare is not None)
         self._fetch([key for operation, key in keyed if key is not None and _looks_up(operation)])
         changes = tuple(change for operation, key in keyed for change in batch.apply(operation, key))
         if footprint is not None:
@@ -171,12 +176,14 @@ class Group:
 
     def _finish(self, decided: Callable[[str], bool | None]) -> None:
         """Let the entry finish the transactions of which it is known what became of them."""
-        rest = []
+        rest, room = [], ENTRY_BYTES_MAX // 4
         for one in self._view.pending:
             committed = decided(one.id)
-            if committed is None:
+            self.is_crowded |= committed is not None and bool(self.finished) and room < one.size
+            if committed is None or self.is_crowded:
                 rest.append(one)
                 continue
+            room -= one.size
             self.finished.append(TransactionFinished(tx=WriteId(one.id), committed=committed))
             if committed and one.batch.changes:
                 batch = _BatchCheck(self, self._definition.number)
@@ -184,6 +191,7 @@ class Group:
                     batch.note(id_key(change.id), change)
                 self._accept(batch, batch.transfers(self._definition.indexes), one.batch.changes, one.batch.actor)
                 self.finishing.append(one.batch)
+                self._over |= batch.changed
         self._pending = tuple(rest)
 
     def _hold(
@@ -295,15 +303,20 @@ class Group:
             jobs=self._jobs,
         )
 
-    def _check_apart(self, keys: Sequence[bytes]) -> None:
-        """Raise ConflictError if a batch of the group changes one of these documents: the next entry is for that."""
-        if not self._changed.isdisjoint(keys):
+    def _check_apart(self, keys: Sequence[bytes], *, prepares: bool = False) -> None:
+        """Raise ApartError if a batch of the group changes one of these documents: the next entry is for that.
+
+        What only prepares changes may follow what is finished: it writes by a later entry.
+        """
+        if not self._changed.isdisjoint(key for key in keys if not (prepares and key in self._over)):
             raise ApartError(
                 f"entry {self.number} of {self._collection}", reason="another batch of it changes the same document"
             )
 
     def held(self, key: bytes) -> StoredVersion | None:
-        """What is under a key that no batch accepted so far has changed."""
+        """What is under a key that no batch accepted so far has changed, but for what finishes transactions."""
+        if key in self._over:
+            return self._over[key]
         return self._fetched[key] if key in self._fetched else self._view.get(key)
 
     def _fetch(self, keys: Sequence[bytes]) -> None:
@@ -314,7 +327,7 @@ class Group:
 
     def unchanged(self, key: bytes, loaded: ReadVersion) -> bool:
         """Whether the document is still as it was loaded; asks the base only if that is older than it."""
-        held = self._view.overlay.get(key, self._view.number)
+        held = self._over.get(key) or self._view.overlay.get(key, self._view.number)
         if held is None and self._view.base_number <= loaded.number:
             return True
         held = held or self._view.base.get(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -171,9 +172,11 @@ class Keeper:
         publish: Callable[[LogNumber], object] | None = None,
         background: Background | None = None,
         services: Services | None = None,
+        unblock: Callable[[], object] = lambda: None,
     ) -> None:
         """Nothing is read or written yet.
 
+        `unblock` finishes transactions before which a root has to stop.
         `publish` brings readable files to the state of a root, which has applied the log through a number. Work in the
         background is left to `services` while they live.
         """
@@ -185,6 +188,7 @@ class Keeper:
         self._publish = publish
         self._background = background
         self._services = services
+        self._unblock = unblock
         self._limits = limits
         self._clock = clock
         self._chance = chance
@@ -270,6 +274,9 @@ class Keeper:
         """
         limits = self._limits
         while self._head.opened and not self._head.is_closed and self._is_over(limits.entries_max, limits.bytes_max):
+            if self._head.reach < self._head.number:
+                with suppress(WormError):
+                    self._unblock()
             failure = self._try_forward()
             if not self._is_over(limits.entries_max, limits.bytes_max):
                 return

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import OutcomeUnknownError, UnavailableError
+from wormdb.format.transaction import transaction_began
 from wormdb.settings import TRANSACTION_ABANDONED_SECONDS
 from wormdb.system.deadline import pause
 
@@ -22,6 +23,8 @@ __all__ = ["Arbiter"]
 
 WAIT_SECONDS_FIRST: Final = 0.002
 WAIT_SECONDS_MAX: Final = 0.1
+OLD_MS: Final = 60_000
+"""A transaction that began so long ago and is not decided was abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +52,21 @@ class Arbiter:
     def clear(self, by: Sequence[Prepared], until: float) -> bool:
         """Wait until it is known what became of each of some pending transactions; whether it is, at `until`.
 
-        One that is not decided for TRANSACTION_ABANDONED_SECONDS after this process first met it is aborted: that is
-        always safe, and only a matter of patience. 1 GET for each and each look, and 1 PUT to abort one. Raises
-        UnavailableError.
+        One that is not decided for TRANSACTION_ABANDONED_SECONDS after this process first met it is aborted, or at once
+        if it began OLD_MS before, by the store's time: that is always safe, and only a matter of patience. 1 GET for
+        each and each look, and 1 PUT to abort one. Raises UnavailableError.
         """
         wait = WAIT_SECONDS_FIRST
         while True:
-            self.look(by)
+            time = self.look(by)
             open_ = [one for one in by if self.decisions(one.id) is None]
             now = self.clock.monotonic()
-            old = [one for one in open_ if now - self.decisions.met(one.id, now) >= TRANSACTION_ABANDONED_SECONDS]
+            old = [
+                one
+                for one in open_
+                if now - self.decisions.met(one.id, now) >= TRANSACTION_ABANDONED_SECONDS
+                or (time is not None and time - transaction_began(one.id) >= OLD_MS)
+            ]
             for one in old:
                 self._try_abort(one, is_last=now >= until)
             if all(self.decisions(one.id) is not None for one in open_):

@@ -120,6 +120,7 @@ class Coordinator:
         deadline, and OutcomeUnknownError if that cannot be told: its commit id begins with `tx-`.
         """
         ordered = sorted(participants, key=lambda each: each.ledger.collection)
+        assert len({each.ledger.collection for each in ordered}) == len(ordered) > 0, "each collection once"
         if len(ordered) == 1:
             return self._commit_alone(ordered[0], seconds)
         times = [time for each in ordered if (time := each.ledger.time) is not None]
@@ -127,7 +128,7 @@ class Coordinator:
         prepare = Prepare(transaction, tuple(each.ledger.collection for each in ordered))
         with within(Deadline(self.clock, seconds, "commit_seconds", "steps", is_patient=True)) as deadline:
             assert deadline is not None
-            outcomes = list(self.pool.map(lambda each: self._prepare(each, prepare, seconds), ordered))
+            outcomes = self._prepare_all(ordered, prepare, seconds)
             results = [each for each in outcomes if not isinstance(each, WormError)]
             errors = [each for each in outcomes if isinstance(each, WormError)]
             if errors:
@@ -156,6 +157,16 @@ class Coordinator:
         folder = one.ledger.collection
         return TransactionResult("", {folder: result.number}, {folder: result.changes}, result.id)
 
+    def _prepare_all(
+        self, participants: Sequence[Participant], prepare: Prepare, seconds: float
+    ) -> list[CommitResult | WormError]:
+        """What became of each participant; an error if that is not told in time, of all of them together."""
+        try:
+            return list(self.pool.map(lambda each: self._prepare(each, prepare, seconds), participants))
+        except UnavailableError as error:
+            # Threads may still be at it: what they prepare is of a transaction that is aborted.
+            return [OutcomeUnknownError(error.what, reason=error.reason, key=error.key)]
+
     def _prepare(self, one: Participant, prepare: Prepare, seconds: float) -> CommitResult | WormError:
         """Have a participant prepared; what it brings of a definition is committed before, whatever comes of it."""
         pending = one.guarded()
@@ -172,8 +183,8 @@ class Coordinator:
         if is_prepared:
             until = self.clock.monotonic() + ABORT_SECONDS
             try:
-                self.records.decide(prepare.tx, prepare.participants, committed=False, deadline=until)
-                self.decisions.learn(prepare.tx, committed=False)
+                committed = self.records.decide(prepare.tx, prepare.participants, committed=False, deadline=until)
+                self.decisions.learn(prepare.tx, committed=committed)
             except WormError as error:
                 # It will not commit: only this process could say so. Those in its way abort it.
                 log.info("transaction %s is left to others to abort: %s", prepare.tx, error)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 from wormdb.engine.log.paths import TRANSACTION_FLOOR, transaction_key
-from wormdb.errors import OutcomeUnknownError, UnavailableError
+from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.transaction import (
     TransactionRecord,
     decode_floor,
@@ -125,21 +125,12 @@ class TransactionRecords:
             outcome = put_classified(self.store, key, body, IfAbsent(), content_type=CONTENT_TYPE)
             match outcome:
                 case Landed(time=time):
-                    if committed and not self.is_above(transaction, time):
-                        # It landed where another may have been, which was removed since: by now only the logs tell.
-                        raise self._unknown(
-                            transaction, "the answer came so late that its record may have been removed"
-                        )
-                    log.debug("transaction %s is %s", transaction, "committed" if committed else "aborted")
-                    return committed
+                    return self._counts(record, time)
                 case Lost(found=None):
                     raise self._unknown(transaction, "its record was there, and is gone")
                 case Lost(found=found):
                     assert found is not None
-                    found_record = decode_record(found.body, name=key, transaction=transaction)
-                    if found_record.committed and not self.is_above(transaction, found.time):
-                        raise self._unknown(transaction, "its record was removed long ago")
-                    return found_record.committed
+                    return self._counts(decode_record(found.body, name=key, transaction=transaction), found.time)
                 case NothingThere(cause=cause) | Unknown(cause=cause):
                     refused_only &= isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)
                     if self.clock.monotonic() >= deadline:
@@ -159,16 +150,33 @@ class TransactionRecords:
         """What became of a transaction, pending or not; None if that is not known. 2 GETs.
 
         With `settle` one that is not decided is aborted, as `decide` does. What was decided so long ago that its record
-        may be gone is not known.
+        may be gone is not known. Raises UnavailableError, also if it is not known whether it was settled.
         """
         found = self.store.probe(key := transaction_key(transaction)).found
         committed: bool | None = None
         if found is not None:
             committed = decode_record(found.body, name=key, transaction=transaction).committed
         elif settle:
-            committed = self.decide(transaction, (), committed=False, deadline=deadline)
+            try:
+                committed = self.decide(transaction, (), committed=False, deadline=deadline)
+            except OutcomeUnknownError as error:
+                # Unknown is whether the question was settled: it can be asked again.
+                raise UnavailableError(error.what, reason=error.reason, fix="retry", key=error.key) from error
         # After it: what is not below the floor now was not removed when it was looked at.
         return None if transaction < self.floor() else committed
+
+    def _counts(self, record: TransactionRecord, time: StoreTime | None) -> bool:
+        """Whether its transaction committed, by a record that was there at `time`. Raises OutcomeUnknownError."""
+        if record.committed:
+            try:
+                is_above = self.is_above(record.tx, time)
+            except WormError as error:
+                raise self._unknown(record.tx, f"its record is there, but may be a late one: {error}") from error
+            if not is_above:
+                # It landed where another may have been, which was removed since: by now only the logs tell.
+                raise self._unknown(record.tx, "the answer came so late that its record may have been removed")
+        log.debug("transaction %s is %s", record.tx, "committed" if record.committed else "aborted")
+        return record.committed
 
     @staticmethod
     def _unknown(transaction: str, reason: str) -> OutcomeUnknownError:

@@ -78,10 +78,11 @@ class ShownStates:
         is_patient = prepare is None or all(one.id > prepare.tx for one in locked.by)
         if not is_patient:
             until = min(deadline, self.arbiter.clock.monotonic() + PREPARE_WAIT_SECONDS)
-        if self.arbiter.clear(locked.by, until):
+        is_decided = self.arbiter.clear(locked.by, until)
+        if is_decided and self.arbiter.clock.monotonic() < deadline:
             return
         name, by = self.head.collection.rstrip("/"), locked.by[0].id
-        if is_patient:
+        if is_patient or is_decided:
             raise UnavailableError(f"commit to {name}", reason=f"it waited for transaction {by}", fix="retry later")
         raise TransactionConflictError(
             f"transaction in {name}", reason=f"transaction {by} is in its way", collection=name, by=by

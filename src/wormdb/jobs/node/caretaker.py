@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wormdb.api.trash import scan_trash
@@ -15,6 +15,7 @@ from wormdb.engine.state.definition import Definition
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import milliseconds
 from wormdb.jobs.node.pace import LEAF_ENTRIES
+from wormdb.settings import TRANSACTION_RECORD_MS
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Caretaker:
     time: StoreClock
     own_puts: Callable[[], int]
     """How many PUTs this process made that are no work of a round."""
+    _collected: list[float] = field(default_factory=list)
+    """When records of transactions were last collected, by the store's time; at first when this node began."""
 
     def has_entry(self, prefix: str, number: int) -> bool:
         """Whether the log has an entry of this number now. 1 GET, whatever was known before."""
@@ -116,12 +119,23 @@ class Caretaker:
     def keep_up(self, prefix: str) -> UpkeepResult:
         """Collect garbage, the log past its retention included, and purge what expired in the trash.
 
-        As `Database.gc`, 1 GET, and what the trash costs to be read. Raises UnavailableError if the trash cannot be
-        judged, because this machine's clock is wrong.
+        As `Database.gc`, 1 GET, and what the trash costs to be read; once an hour what `_collect_records` does.
+        Raises UnavailableError if the trash cannot be judged, because this machine's clock is wrong.
         """
         (collected,) = self.database.gc([prefix.rstrip("/")])
+        self._collect_records()
         purged, expires_ms = self._purge(prefix)
         return UpkeepResult(purged, collected.objects, expires_ms, collected.waiting)
+
+    def _collect_records(self) -> None:
+        """Collect records of transactions once an hour. 1 LIST if there are none; else as `collect_records`."""
+        now = self.time.now_ms()
+        if self._collected and now - self._collected[-1] < TRANSACTION_RECORD_MS:
+            return
+        if self._collected:
+            ledgers = self.database._ledgers  # noqa: SLF001 - this package is a part of the database
+            ledgers.collect_records(self.database.collections)
+        self._collected[:] = [now]
 
     def _purge(self, prefix: str) -> tuple[int, float]:
         """How many documents were taken out of the trash, and when the next ones are to be."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.history.changes import past_of
 from wormdb.engine.log.entries import BEFORE_FIRST, LogRecord
 from wormdb.errors import CorruptionError
-from wormdb.format.event import JobAttached
+from wormdb.format.event import JobAttached, TransactionFinished, TransactionPrepared
 from wormdb.format.past import SnapshotMark, encode_past
 from wormdb.system.types import LogNumber
 
@@ -49,6 +49,10 @@ class Chain:
     """Why an entry is not as it was written."""
     growth: int = 0
     """How many documents more there are after the last entry than in the root."""
+    pending: dict[str, TransactionPrepared] = field(default_factory=dict)
+    """Transactions that were prepared and are not finished, by their ids."""
+    at_root: frozenset[str] = frozenset()
+    """Those that were pending when the root had applied the log."""
     hashes: dict[int, bytes] = field(default_factory=dict)
     """What a broken entry's hash must have been, where the next one tells."""
 
@@ -112,6 +116,10 @@ class _ChainWalk:
 
     def __post_init__(self) -> None:
         self.previous = BEFORE_FIRST if self.root is None else self.root.hash_trimmed
+        if self.root is not None:  # what was prepared before the log begins, only the root has
+            old = (one for one in self.root.pending if one.number < self.chain.begins)
+            self.chain.pending = {one.prepared.tx: one.prepared for one in old}
+            self.chain.at_root = frozenset(self.chain.pending)
 
     @property
     def applied(self) -> int:
@@ -177,6 +185,23 @@ class _ChainWalk:
             if isinstance(event, JobAttached):
                 self.chain.jobs[entry.number] = event
                 self.chain.growth += event.added if entry.number > self.applied else 0
+            elif isinstance(event, TransactionPrepared):
+                self.chain.pending[event.tx] = event
+            elif isinstance(event, TransactionFinished):
+                self._finish(entry, event)
+        if entry.number == self.applied:
+            self.chain.at_root = frozenset(self.chain.pending)
+
+    def _finish(self, entry: Entry, event: TransactionFinished) -> None:
+        """What finishes a transaction must have its batch as it was prepared, or none of it."""
+        prepared = self.chain.pending.pop(event.tx, None)
+        if prepared is None:
+            if self.chain.begins == 1:
+                self.chain.broken[entry.number] = f"it finishes transaction {event.tx}, which was not prepared"
+            return
+        found = [batch for batch in entry.batches if batch.id == prepared.batch.id]
+        if found != ([prepared.batch] if event.committed and prepared.batch.changes else []):
+            self.chain.broken[entry.number] = f"it does not finish transaction {event.tx} as that was prepared"
 
     def _compare_applied(self, number: int) -> None:
         assert self.root is not None

@@ -22,6 +22,7 @@ Kind = Literal[
     "index",
     "retired",
     "blob",
+    "transaction",
     "unreferenced",
     "file",
 ]
@@ -40,6 +41,7 @@ _FIXES: Final[dict[Kind, str]] = {
     "index": "repair builds the index again from the documents",
     "retired": "repair leaves the list out",
     "blob": "write the same content again with worm blob put: it is stored under the same name",
+    "transaction": "restore the object from a backup: only its record tells whether a transaction committed",
     "unreferenced": "nothing: a writer left it behind, and no root names it",
     "file": "repair writes it again from the log, or removes it",
 }

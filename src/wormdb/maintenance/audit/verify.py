@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.runs import merge_rows
+from wormdb.engine.log.paths import transaction_key
 from wormdb.engine.log.root import RootState
 from wormdb.engine.state.definition import Definition
 from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
@@ -85,10 +86,11 @@ def verify(
     """What is wrong with a collection, all of it; nothing is written.
 
     1 GET for each entry of the log and for each object that the root names, and 3 for the end of the log; 2 for blocks
-    of jobs that no merge has taken in yet; 1 for each 4 MiB of blobs that documents refer to. With `unreferenced` also
-    1 LIST for each 1,000 objects, to find those that no root names. In memory are a block for each run, the filter of
-    one index, about 100 bytes for each entry of the log and 200 for each blob. Where an index differs from the
-    documents, these are read once more to name them. Raises UnavailableError, PermissionDeniedError.
+    of jobs that no merge has taken in yet; 1 for each 4 MiB of blobs that documents refer to; 1 for each transaction
+    that is pending. With `unreferenced` also 1 LIST for each 1,000 objects, to find those that no root names. In memory
+    are a block for each run, the filter of one index, about 100 bytes for each entry of the log and 200 for each blob.
+    Where an index differs from the documents, these are read once more to name them. Raises UnavailableError,
+    PermissionDeniedError.
     """
     examined = examine(site, told=told)
     if unreferenced and examined.state.root is not None:
@@ -194,7 +196,21 @@ def _examine_root(site: StoredCollection, root: Root, examined: RootExamination)
         if check.is_bad:
             examined.bad_indexes.add(check.stored.name)
     blobs.compare()
+    _examine_pending(site, root, examined)
     _examine_retired(site, root.retired_older, examined)
+
+
+def _examine_pending(site: StoredCollection, root: Root, examined: RootExamination) -> None:
+    """Whether the root carries the transactions that are pending, and their records can be read. 1 GET for each."""
+    carried = {one.prepared.tx for one in root.pending}
+    for transaction in sorted(carried ^ examined.chain.at_root) if not examined.chain.broken else ():
+        told = "carries" if transaction in carried else "does not carry"
+        examined.report.add("transaction", site.paths.root, f"it {told} transaction {transaction}, other than the log")
+    for transaction in examined.chain.pending:
+        try:
+            site.runtime.records.read(transaction)
+        except CorruptionError as error:
+            examined.report.add("transaction", transaction_key(transaction), error.reason)
 
 
 def verify_parts(
@@ -209,6 +225,7 @@ def verify_parts(
     root = log.state.root
     if root is None or report_of(site, root, log.chain, log.report, parts) is None:
         return None
+    _examine_pending(site, root, log)
     _examine_retired(site, root.retired_older, log)
     if log.report.findings:
         return None

@@ -1,0 +1,104 @@
+"""Buckets that are made while requests fail, answers are lost, processes die and others make the same bucket."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wormdb.errors import ConflictError
+from wormdb.server.admin_commands import create
+from wormdb.server.bucket_options import read_ids
+from wormdb.server.parts import LOOP_SECONDS, SLOW_TIMES, LoopPace
+from wormdb.server.replies import ErrorReply
+from wormdb.server.service import Service, open_served
+from wormdb.server.session import ClientSession
+from wormdb.settings import Settings
+from wormdb.storage.memory import MemoryStore
+from wormdb.system.clock import SystemChance, SystemClock
+from wormdb.testing.fault_store import Fault
+from wormdb.testing.sweep import SweepCase, sweep
+
+if TYPE_CHECKING:
+    from wormdb.storage.store import Store
+
+
+FAULTS = [fault for fault in Fault if fault is not Fault.RACE_412]  # a rival that no reader can read
+
+
+def make_bucket(store: Store, *options: bytes) -> None:
+    """BUCKET.CREATE by a server of its own."""
+    with open_served(store, settings=Settings()) as database:
+        service = Service(database, clock=SystemClock(), chance=SystemChance())
+        try:
+            create(ClientSession(service, 1, ""), [b"BUCKET.CREATE", b"b", *options])
+        except ErrorReply as error:
+            raise ConflictError(error.line) from error
+
+
+def state_of(name: str) -> tuple[int, str]:
+    """The log number of the bucket, and its rule of ids."""
+    with open_served(MemoryStore(name, clock=SystemClock()), settings=Settings()) as database:
+        return database["b"].refresh(), read_ids(database.store, "b/")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("choice", [b"ANY", b"OBJECTID"])
+def test_a_fault_at_every_request(fault: Fault, choice: bytes) -> None:
+    made: list[str] = []
+
+    def make() -> Store:
+        made.append(f"options-{fault.name}-{choice.decode()}-{len(made)}")
+        return MemoryStore(made[-1], clock=SystemClock())
+
+    def check(case: SweepCase[None]) -> None:
+        number, rule = state_of(made[-1])
+        assert number == 1 if case.error is None else number in (0, 1), case.label
+        if number:
+            assert rule == choice.decode().lower(), case.label
+
+    assert sweep(make, lambda store: make_bucket(store, b"IDS", choice), check, faults=[fault]) > 3
+
+
+def test_what_a_broken_off_creation_left_does_not_count() -> None:
+    name = "left-behind"
+    from wormdb.server.bucket_options import write_ids
+
+    write_ids(MemoryStore(name, clock=SystemClock()), "b/", "any", SystemChance())
+    make_bucket(MemoryStore(name, clock=SystemClock()))
+    assert state_of(name) == (1, "objectid")
+
+
+def test_of_two_that_make_one_bucket_the_one_that_made_it_has_its_choice() -> None:
+    for turn in range(10):
+        name = f"two-makers-{turn}"
+        done: dict[bytes, bool] = {}
+
+        def work(choice: bytes, name: str = name, done: dict[bytes, bool] = done) -> None:
+            try:
+                make_bucket(MemoryStore(name, clock=SystemClock()), b"IDS", choice)
+            except ConflictError:
+                done[choice] = False
+            else:
+                done[choice] = True
+
+        threads = [threading.Thread(target=work, args=(choice,)) for choice in (b"ANY", b"OBJECTID")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(done.values()) == [False, True]
+        (winner,) = (choice for choice, is_made in done.items() if is_made)
+        assert state_of(name) == (1, winner.decode().lower())
+
+
+def test_what_is_slow_again_and_again_goes_to_threads_until_it_is_quick() -> None:
+    pace = LoopPace()
+    for _ in range(SLOW_TIMES):
+        assert not pace.is_slow("shape")
+        pace.tell("shape", 2 * LOOP_SECONDS)
+    assert pace.is_slow("shape")
+    assert not pace.is_slow("other")
+    pace.tell("shape", LOOP_SECONDS / 2)
+    assert not pace.is_slow("shape")

@@ -1,0 +1,178 @@
+"""Ways to get transactions over several collections wrong, one for each rule. The simulation must notice every one."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from tests.simulation.mutants import Mutant, rewritten
+from wormdb.api import session, snapshot
+from wormdb.api.transaction import Transaction
+from wormdb.engine.commit import validate
+from wormdb.engine.commit.attempt import CommitResult
+from wormdb.engine.commit.reads import ReadGuard
+from wormdb.engine.commit.validate import Group
+from wormdb.engine.forward import forward
+from wormdb.engine.state.prepared import Prepared
+from wormdb.engine.state.view import Overlay, id_key
+from wormdb.engine.transact import coordinator
+from wormdb.engine.transact.arbiter import Arbiter
+from wormdb.engine.transact.coordinator import Coordinator
+from wormdb.engine.transact.records import TransactionRecords
+from wormdb.engine.transact.shown import ShownStates
+from wormdb.maintenance.gc import transactions as gc_transactions
+from wormdb.storage.store import Always
+from wormdb.system.types import LogNumber, Misc
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+__all__ = ["TRANSACTION_MUTANTS"]
+
+
+def records_unread() -> AbstractContextManager[object]:
+    """Readers take what is pending for not committed."""
+    return rewritten(ShownStates, ("shown = with_committed(view, committed)", "shown = view"))
+
+
+def absence_cached() -> AbstractContextManager[object]:
+    """A record that was not there is not asked for again."""
+    looked = "answered = self.arbiter.look(view.pending)"
+    once = "answered = self.arbiter.look([one for one in view.pending if one.id not in asked])"
+    asked: set[str] = set()
+    return rewritten(ShownStates, (looked, f"{once}; asked.update(one.id for one in view.pending)"), asked=asked)
+
+
+def absence_as_abort() -> AbstractContextManager[object]:
+    """A transaction without a record is finished as aborted, and no record says so."""
+    return rewritten(
+        Arbiter,
+        ("if answer.committed is not None:", "if True:"),
+        ("committed=answer.committed)", "committed=bool(answer.committed))"),
+    )
+
+
+def snapshot_collected_once() -> AbstractContextManager[object]:
+    return rewritten(snapshot, ("if len(ledgers) < 2 or", "if True or"))
+
+
+def moment_unchecked() -> AbstractContextManager[object]:
+    """A transaction takes the state of another collection without a second look at those that it read."""
+    return rewritten(session, ("if not any(moved):", "if True:"), ("other.move(now) for", "False for"))
+
+
+def decided_too_early() -> AbstractContextManager[object]:
+    """A transaction commits although a collection refused it."""
+    return rewritten(
+        Coordinator,
+        ("if errors:", "if not results:"),
+        ("one.number for each, one in zip(ordered, results, strict=True)", "1 for each in ordered"),
+        ("one.changes for each, one in zip(ordered, results, strict=True)", "() for each in ordered"),
+    )
+
+
+def record_overwritten() -> AbstractContextManager[object]:
+    return rewritten(TransactionRecords, ("body, IfAbsent(),", "body, Always(),"), Always=Always)
+
+
+def writes_unlocked() -> AbstractContextManager[object]:
+    return mock.patch.object(
+        Prepared, "held", property(lambda self: frozenset(id_key(identity) for identity in self.event.reads))
+    )
+
+
+def reads_unlocked() -> AbstractContextManager[object]:
+    return mock.patch.object(Prepared, "held", property(lambda self: self.written))
+
+
+def read_over_pending() -> AbstractContextManager[object]:
+    """What is pending stops no later transaction that read it."""
+    return rewritten(Prepared, (" or not self.written.isdisjoint(touched.read)", ""))
+
+
+def filters_unlocked() -> AbstractContextManager[object]:
+    return rewritten(Prepared, ("if touched.changes and any(", "if False and any("))
+
+
+def filtered_over_pending() -> AbstractContextManager[object]:
+    """What is pending stops no later transaction whose filters find it."""
+    return rewritten(Prepared, ("if self.written and (", "if False and ("))
+
+
+def unique_unlocked() -> AbstractContextManager[object]:
+    return rewritten(Prepared, ("return not self.values(definition).isdisjoint", "return False and not {}.get"))
+
+
+def group_unlocked() -> AbstractContextManager[object]:
+    """A transaction locks nothing against batches that come behind it in its own entry."""
+    return rewritten(Group, ("self._pending += (Prepared(LogNumber(self.number), event),)", "pass"))
+
+
+def events_over_pending() -> AbstractContextManager[object]:
+    """What a job attaches, and definitions, do not wait for what is pending."""
+    return mock.patch.object(validate, "_WAITING", ())
+
+
+def reads_unvalidated() -> AbstractContextManager[object]:
+    return mock.patch.object(ReadGuard, "check", lambda self, view: None)
+
+
+def group_unvalidated() -> AbstractContextManager[object]:
+    """What was read is not held against batches of the same entry."""
+    return rewritten(Overlay, ("made += [(changes, number, actor) for changes, actor in self._held]", "pass"))
+
+
+def read_without_prepare() -> AbstractContextManager[object]:
+    """Collections that are only read are not prepared."""
+    return rewritten(Transaction, ("if is_serializable and each.draft", "if False and each.draft"))
+
+
+def unsure_as_prepared() -> AbstractContextManager[object]:
+    """A prepare whose answer was lost counts as landed."""
+    caught, told = "except WormError as error:\n", "        return error"
+    guess = "        if isinstance(error, OutcomeUnknownError): return CommitResult(LogNumber(1), Misc(0), ())\n"
+    return rewritten(
+        Coordinator, (f"{caught}{told}", f"{caught}{guess}{told}"),
+        CommitResult=CommitResult, LogNumber=LogNumber, Misc=Misc,
+    )  # fmt: skip
+
+
+def unknown_as_failure() -> AbstractContextManager[object]:
+    """A decision whose answer was lost is told as if it had not been made."""
+    told = "raise self._unknown(transaction, str(cause)) from cause"
+    return rewritten(TransactionRecords, (told, "raise UnavailableError(transaction) from cause"))
+
+
+def settled_by_guess() -> AbstractContextManager[object]:
+    """A caller who settles an outcome is told that it was aborted, and no record says so."""
+    return rewritten(
+        TransactionRecords,
+        ("committed = self.decide(transaction, (), committed=False, deadline=deadline)", "committed = False"),
+    )
+
+
+def root_forgets() -> AbstractContextManager[object]:
+    return mock.patch.object(forward, "carried", lambda pending: ())
+
+
+def late_prepare() -> AbstractContextManager[object]:
+    """A coordinator that slept decides as if no time had passed, and records go soon."""
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(coordinator, "is_timely", lambda *_: True))
+    stack.enter_context(mock.patch.object(TransactionRecords, "is_above", lambda *_: True))
+    return stack
+
+
+def floor_unread() -> AbstractContextManager[object]:
+    return mock.patch.object(TransactionRecords, "is_above", lambda *_: True)
+
+
+def records_go_early() -> AbstractContextManager[object]:
+    """Records go although their transactions are pending somewhere."""
+    return rewritten(gc_transactions, ("each < floor]", "True]"))
+
+
+TRANSACTION_MUTANTS = [
+    Mutant("pending transactions are shown as not committed", records_unread, "transfers", 0),
+]
