@@ -172,10 +172,11 @@ class ServedProcess:
         """At once, as a machine dies."""
         self.client.close()
         self.process.kill()
-        self.process.wait()
+        self.process.communicate()
 
     def stop(self) -> int:
         """As an operator stops it; its exit code."""
         self.client.close()
         self.process.terminate()
-        return self.process.wait()
+        self.process.wait()
+        return self.process.returncode
