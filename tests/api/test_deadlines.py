@@ -52,6 +52,7 @@ READS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "find_by_id": lambda _, c: c.find_by_id("a"),
     "find_by_id as_of": lambda _, c: c.find_by_id("a", as_of=1),
     "exists": lambda _, c: c.exists("a"),
+    "refresh": lambda _, c: c.refresh(),
     "scan": lambda _, c: exhaust(c.scan()),
     "scan columns": lambda _, c: exhaust(c.scan(columns=["n"])),
     "to_arrow": lambda _, c: c.to_arrow(["n"]),
