@@ -248,3 +248,22 @@ def test_an_index_that_is_dropped_while_it_is_created_is_a_conflict() -> None:
         with mock.patch.object(ledger, "forward", other_is_faster), pytest.raises(ConflictError, match="dropped"):
             one["things"].create_index("n")
     drop_memory(name)
+
+
+def test_a_transaction_changes_a_document_that_a_staged_batch_wrote_last() -> None:
+    settings = wormdb.Settings(stage_bytes=600, forward="manual")
+    with wormdb.connect("memory://staged-then-transacted", settings=settings) as db:
+        things = db["things"]
+        batch = things.batch()
+        for name in ("a", "b"):
+            batch.save(things.insert({"id": name, "n": 1}) | {"n": 2, "text": "x" * 400})
+        batch.flush()
+        with db.transaction() as tx:
+            thing = tx["things"].find_by_id("a")
+            assert thing is not None
+            tx["things"].save(thing | {"n": 3})
+            tx["others"].insert({"id": "a"})
+        found = things.find_by_id("a")
+        assert found is not None
+        assert found["n"] == 3
+    drop_memory("staged-then-transacted")

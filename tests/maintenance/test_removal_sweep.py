@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.maintenance.removal_rig import PATHS, SETTINGS, closing_entries, docu
 from wormdb.errors import NotFoundError, OutcomeUnknownError, RemovedError
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SeededChance
-from wormdb.testing.fault_store import Fault, SimulatedCrash
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.sweep import SweepCase, sweep
 
 if TYPE_CHECKING:
@@ -62,8 +63,11 @@ def check_made_anew(world: World) -> None:
     database.drop("things", missing_ok=True)
     assert "things/" not in database.collections()
     assert "things/inner/" in database.collections()
-    new = database["things"].insert({"id": "new", "n": 1})
+    # The same content as in the life before: a deletion that comes late must not hit its object.
+    picture = database["things"].put_blob(b"x" * 100)
+    new = database["things"].insert({"id": "new", "n": 1, "picture": picture})
     assert new.rev > before
+    database["things"].forward()
     assert "things/" in database.collections()
     assert documents(world) == {"new": 1}
     check_sound(world)
@@ -79,7 +83,7 @@ def check_clean(world: World) -> None:
     database.gc(["things"])
     last = closing_entries(world)[-1]
     assert not [key for key in keys(world) if key.startswith(PATHS.entries) and key <= PATHS.entry(last)]  # type: ignore[arg-type] # a number of the log
-    assert not keys(world, PATHS.blobs)
+    assert len(keys(world, PATHS.blobs)) == 1
     check_sound(world)
 
 
@@ -218,3 +222,30 @@ def test_a_write_that_slept_is_not_acknowledged_into_a_slot_of_the_old_log() -> 
             if store.requests < number:
                 break
     assert unknown > 0
+
+
+def transfer(database: Database) -> None:
+    with database.transaction() as session:
+        session["things"].insert({"id": "in", "n": 1})
+        session["others"].insert({"id": "in", "n": 1})
+
+
+def test_a_transaction_that_broke_off_anywhere_does_not_keep_a_collection_from_being_dropped() -> None:
+    number = 0
+    while True:
+        number += 1
+        world = make()
+        database_on(world, seed=20, **SETTINGS)["others"].insert({"id": "first", "n": 0})
+        store = FaultStore(world, {number: Fault.CRASH_AFTER})
+        with suppress(SimulatedCrash):
+            transfer(database_on(store, seed=21, **SETTINGS))
+        world.manual.advance(120)
+        other = database_on(world, seed=22, **SETTINGS)
+        assert other.drop("things") is not None
+        assert documents(world) == {}
+        other["others"].save({"id": "first", "n": 2})
+        assert documents(world, "others") in ({"first": 2}, {"first": 2, "in": 1})
+        assert [found.findings for found in other.verify(["things", "others"])] == [(), ()]
+        if store.requests < number:
+            assert number > 5
+            return

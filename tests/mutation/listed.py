@@ -132,7 +132,7 @@ MUTANTS = [
     Mutant("engine/commit/validate.py", "and pending.is_alone) or", "and False) or", VALIDATE),
     Mutant(
         "engine/commit/validate.py",
-        "if held is None and self._view.base_number <= loaded.number:",
+        "if held is None and view.base_number <= loaded.number:",
         "if held is None:",
         VALIDATE,
     ),

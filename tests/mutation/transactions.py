@@ -22,7 +22,7 @@ TRANSACT = (
     "engine/transact/test_shown.py",
     "engine/transact/test_sweep.py",
 )
-LOCKS = ("engine/transact/test_locks.py", "engine/transact/test_arbiter.py")
+LOCKS = ("engine/state/test_prepared.py", "engine/transact/test_arbiter.py")
 RECORDS = ("maintenance/gc/test_transactions.py",)
 
 TRANSACTION_MUTANTS = [
@@ -116,7 +116,7 @@ TRANSACTION_MUTANTS = [
     ),
     Mutant(
         "engine/transact/coordinator.py",
-        "if not all(is_timely(transaction, each.time) for each in results):",
+        "if not all(is_timely(prepare.tx, each.time) for each in results):",
         "if False:",
         TRANSACT,
     ),
@@ -143,5 +143,17 @@ TRANSACTION_MUTANTS = [
     Mutant("maintenance/gc/transactions.py", "if ledger.finish_transactions(following):", "if False:", RECORDS),
     Mutant(
         "maintenance/gc/transactions.py", "{*collections(), *_participants(runtime, old)}", "{*collections()}", RECORDS
+    ),
+    Mutant(
+        "engine/transact/coordinator.py",
+        "self.decisions.unsent.discard(prepare.tx)  # from now on other processes may know more",
+        "pass",
+        ("engine/transact/test_shown.py",),
+    ),
+    Mutant(
+        "engine/transact/coordinator.py",
+        "one.ledger.prepare(replace(pending, events=(), prepare=prepare), seconds=seconds)",
+        "one.ledger.commit(replace(pending, events=()), seconds=seconds)",
+        ("engine/transact/test_coordinator.py",),
     ),
 ]

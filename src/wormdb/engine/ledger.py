@@ -1,7 +1,6 @@
 """One collection as one process has it: views of it, commits to it, its change feed.
 
-Everything a ledger needs comes in by argument, so that a simulation runs several of them, with
-their own clocks and stores, in one process.
+Everything a ledger needs comes in by argument, clocks and stores too, so that a simulation runs several in one process.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.history.read import History
     from wormdb.engine.index.read import IndexReader
-    from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.engine.transact.arbiter import Arbiter
@@ -107,8 +105,8 @@ class Runtime:
     """Brings readable files to a root that has applied the log through a number; without it none are written."""
     trim_floor: Callable[[str], LogNumber | None] = lambda _: None
     """The lowest number of a collection's log that all readers beside the root have applied; None if there are none."""
-    remove_files: Callable[[str, Definition, Callable[[], None]], int] = lambda _collection, _definition, _check: 0
-    """Deletes the readable files that a collection of a definition kept, after a check each time; how many."""
+    remove_files: Callable[..., int] = lambda *_: 0
+    """Deletes the readable files of a collection, by its folder, definition, and a check before each step; how many."""
     is_distant: bool = False
     """Whether an answer of the store takes so long that two are better asked for at once."""
     decisions: Decisions = field(default_factory=Decisions)

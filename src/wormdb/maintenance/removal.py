@@ -204,12 +204,12 @@ def finish(site: StoredCollection, state: RootState, *, is_silent: bool = False)
     root = state.root
     if root is None or root.closed is None:
         return None
-    through = LogNumber(root.applied) if is_silent or state.time is None else _unneeded(root, state.time)
+    through = LogNumber(root.applied) if is_silent else _unneeded(root, state.time)
     work = _Purge(site, state, root)
     try:
         result = work.run(through)
         site.store.put(site.paths.removed_mark, _mark(root), content_type="application/json")
-        work.bury(None if through == root.applied else state.time)
+        work.bury(None if through == root.applied else _time_of(site, state))
     except ConflictError:
         log.info("%s: another process has purged it", site.collection)
         return None
@@ -226,13 +226,13 @@ def _check_closed(site: StoredCollection, view: View) -> None:
 
 
 def _close_root(site: StoredCollection, view: View) -> RootState:
-    """Have the root say that the collection was removed, and name nothing. 1 or 2 GETs, 1 PUT."""
+    """Have the root say that the collection was removed, and name nothing. 2 GETs, 1 PUT."""
+    record, _ = site.log.read(view.number)  # before the root: where it is gone, that says so
 
     def change(current: RootState) -> Root | None:
         root = current.root
         if root is not None and (root.closed is not None or root.applied >= view.number):
             return None
-        record, _ = site.log.read(view.number)
         if record is None:
             raise CorruptionError(
                 f"log entry {view.number} of {site.collection}",
@@ -272,13 +272,16 @@ def _close_root(site: StoredCollection, view: View) -> RootState:
 
 
 def _await_silence(site: StoredCollection, clock: Clock) -> None:
-    """Wait until every process asks for the root before it trusts the log. 1 HEAD and 1 GET, again until then."""
+    """Wait until every process asks for the root before it trusts the log. 1 HEAD and 1 GET, again until then.
+
+    1 PUT and 1 HEAD more where answers show no time.
+    """
     while True:
         written = site.store.head(site.paths.root).modified
         state = site.register.read()
-        if state.root is None or state.root.closed is None or state.time is None:
+        if state.root is None or state.root.closed is None:
             return
-        rest = REMOVED_MS - (state.time - written)
+        rest = REMOVED_MS - (_time_of(site, state) - written)
         if rest <= 0:
             return
         pause(clock, min(rest / 1000, _LOOK_SECONDS))
@@ -287,9 +290,18 @@ def _await_silence(site: StoredCollection, clock: Clock) -> None:
 _LOOK_SECONDS = 10.0
 
 
-def _unneeded(root: Root, now: StoreTime) -> LogNumber:
+def _time_of(site: StoredCollection, state: RootState) -> StoreTime:
+    """The store's time, not before a root was read. No requests; 1 PUT and 1 HEAD if the answer did not show it."""
+    if state.time is not None:
+        return state.time
+    key = site.paths.gc_probe
+    time = site.store.put(key, site.runtime.chance.token(16)).time
+    return site.store.head(key).modified if time is None else time
+
+
+def _unneeded(root: Root, now: StoreTime | None) -> LogNumber:
     """Through which entry a root had applied the log so long ago that no process asks for one of them."""
-    old = [mark.number for mark in root.marks if now - mark.time >= REMOVED_MS]
+    old = [mark.number for mark in root.marks if now is not None and now - mark.time >= REMOVED_MS]
     return LogNumber(max(old, default=0))
 
 

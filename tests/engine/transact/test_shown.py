@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.rig import doc, ident
+from tests.engine.rig import HookStore, doc, ident
 from tests.engine.transact.bank import FIRST, NAMES, Bank, balance, balances
 from wormdb.engine.commit.operations import ReadVersion, Save
 from wormdb.engine.state.view import id_key
@@ -127,3 +127,33 @@ def test_history_has_only_what_is_finished() -> None:
 
 def test_the_id_of_a_transaction_names_it_to_callers() -> None:
     assert commit_id_of("ab") == "tx-ab"
+
+
+def test_threads_of_the_coordinating_process_ask_for_the_record_only_when_it_may_be_there() -> None:
+    bank = Bank().open()
+    counted = bank.counted()
+    hooked = HookStore(counted)
+    process = bank.process(hooked)
+    parts = [process.adds(EAST, {"x": -1}), process.adds(WEST, {"x": 1})]
+    seen: list[tuple[str, int | None, int]] = []
+
+    def look(when: str, key: str) -> None:
+        if key.startswith(("west/.worm.db/committed/", ".worm.tx/")):
+            before, hooked.before, hooked.after = len(counted.trace), None, None
+            found = balance(process.view(EAST))
+            asked = [each for each in counted.trace[before:] if each.key.startswith(".worm.tx/")]
+            seen.append((when, found, len(asked)))
+            hooked.before, hooked.after = before_put, after_put
+
+    def before_put(verb: str, key: str) -> None:
+        if verb == "put":
+            look("before", key)
+
+    def after_put(verb: str, key: str) -> None:
+        if verb == "put":
+            look("after", key)
+
+    hooked.before, hooked.after = before_put, after_put
+    process.commit(*parts)
+    # The first two are around the second prepare, the others around the record.
+    assert seen == [("before", FIRST, 0), ("after", FIRST, 0), ("before", FIRST, 1), ("after", FIRST - 1, 1)]

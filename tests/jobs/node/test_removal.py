@@ -82,8 +82,8 @@ def test_a_node_purges_nothing_that_was_only_removed() -> None:
 def test_a_node_finishes_a_purge_that_broke_off_and_deletes_the_last_entries(is_known: bool) -> None:
     rig = Rig()
     filled(rig)
-    if is_known:
-        node = rig.started()
+    node = rig.started() if is_known else None
+    if node is not None:
         live(rig, 30, node)
     rig.database().removal("things").remove()
     root = root_of(rig)
@@ -95,8 +95,7 @@ def test_a_node_finishes_a_purge_that_broke_off_and_deletes_the_last_entries(is_
             rig.database(store=store).removal("things").purge()
         root = root_of(rig)
     assert root.closed is not None
-    if not is_known:
-        node = rig.started()
+    node = node or rig.started()
     live(rig, 3 * HOUR, node)
     found = root_of(rig)
     assert (found.closed, found.removed, found.removed_at) == (None, root.applied, None)

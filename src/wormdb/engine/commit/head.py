@@ -220,7 +220,7 @@ class Head:
         """
         with self.lock:
             reach = self.reach
-            if not self.caught_up or not self.applied <= applied <= self.number:
+            if not self.caught_up or self.is_closed or not self.applied <= applied <= self.number:
                 return None
             entries = self._overlay.entries(reach)
             alone = [LogNumber(entry.number) for entry in entries if entry.number > applied and _is_alone(entry)]

@@ -327,10 +327,14 @@ class Group:
 
     def unchanged(self, key: bytes, loaded: ReadVersion) -> bool:
         """Whether the document is still as it was loaded; asks the base only if that is older than it."""
-        held = self._over.get(key) or self._view.overlay.get(key, self._view.number)
-        if held is None and self._view.base_number <= loaded.number:
+        view = self._view
+        held = self._over.get(key) or view.overlay.get(key, view.number)
+        if view.overlay.has_attached and key not in self._over:
+            # Before a commit what jobs attached is brought forward; but a transaction reads and writes on top of it.
+            held = view.get(key)
+        if held is None and view.base_number <= loaded.number:
             return True
-        held = held or self._view.base.get(key)
+        held = held or view.base.get(key)
         if held is None:
             return False
         # What a transaction wrote that was not finished had no revision yet; but what follows it has another `seq`.

@@ -163,6 +163,10 @@ class Decisions:
         """None is known."""
         self._known: dict[str, bool] = {}
         self._met: dict[str, float] = {}
+        self.own: set[str] = set()
+        """Those that this process is about to decide: what only waits for them is told by `learn`."""
+        self.unsent: set[str] = set()
+        """Those of them of which it has not begun to say that they committed: so they certainly have not."""
         self._lock = threading.Lock()
 
     def __call__(self, transaction: str) -> bool | None:

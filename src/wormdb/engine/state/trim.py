@@ -51,12 +51,12 @@ def with_mark(root: Root | None, time: StoreTime | None) -> tuple[AppliedMark, .
 def is_held(root: Root, now: StoreTime | None) -> bool:
     """Whether entries of a removed collection must stay though they are trimmed. No requests.
 
-    A process that knew the log a moment before may still take an empty slot for its end: see `is_recent`. Without
-    times of the store no process does that.
+    A process that knew the log a moment before may still take an empty slot for its end: see `is_recent`. An answer
+    without a time of the store tells nothing.
     """
     if root.closed is not None:
         return True
-    return root.removed_at is not None and now is not None and now - root.removed_at < REMOVED_MS
+    return root.removed_at is not None and (now is None or now - root.removed_at < REMOVED_MS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,9 +40,12 @@ class Arbiter:
     def look(self, pending: Iterable[Prepared]) -> StoreTime | None:
         """Learn of each transaction that is not known to be decided whether it is. 1 GET each, side by side.
 
+        None for those that this process coordinates, until it has begun to decide them.
+
         Returns the store's time of the last answer; None if it shows none.
         """
-        unknown = [one.id for one in pending if self.decisions(one.id) is None]
+        decisions = self.decisions
+        unknown = [one.id for one in pending if decisions(one.id) is None and one.id not in decisions.unsent]
         answers = list(map(self.records.read, unknown)) if len(unknown) == 1 else self._read_all(unknown)
         for transaction, answer in zip(unknown, answers, strict=True):
             if answer.committed is not None:
@@ -54,11 +57,11 @@ class Arbiter:
 
         One that is not decided for TRANSACTION_ABANDONED_SECONDS after this process first met it is aborted, or at once
         if it began OLD_MS before, by the store's time: that is always safe, and only a matter of patience. 1 GET for
-        each and each look, and 1 PUT to abort one. Raises UnavailableError.
+        each and each look, none for those of this process, and 1 PUT to abort one. Raises UnavailableError.
         """
         wait = WAIT_SECONDS_FIRST
         while True:
-            time = self.look(by)
+            time = self.look([one for one in by if one.id not in self.decisions.own])
             open_ = [one for one in by if self.decisions(one.id) is None]
             now = self.clock.monotonic()
             old = [

@@ -126,20 +126,13 @@ class Coordinator:
         times = [time for each in ordered if (time := each.ledger.time) is not None]
         transaction = new_transaction_id(min(times, default=self.clock.now_ms()), self.chance)
         prepare = Prepare(transaction, tuple(each.ledger.collection for each in ordered))
-        with within(Deadline(self.clock, seconds, "commit_seconds", "steps", is_patient=True)) as deadline:
-            assert deadline is not None
-            outcomes = self._prepare_all(ordered, prepare, seconds)
-            results = [each for each in outcomes if not isinstance(each, WormError)]
-            errors = [each for each in outcomes if isinstance(each, WormError)]
-            if errors:
-                is_prepared = results or any(isinstance(each, OutcomeUnknownError) for each in errors)
-                self._give_up(prepare, errors, is_prepared=bool(is_prepared))
-            if not all(is_timely(transaction, each.time) for each in results):
-                late = UnavailableError(f"transaction {transaction}", reason="its collections answered too late")
-                self._give_up(prepare, [late], is_prepared=True)
-            until = self.clock.monotonic() + deadline.left
-            committed = self.records.decide(transaction, prepare.participants, committed=True, deadline=until)
-        self.decisions.learn(transaction, committed=committed)
+        self.decisions.unsent.add(transaction)
+        self.decisions.own.add(transaction)
+        try:
+            results, committed = self._decide(ordered, prepare, seconds)
+        finally:
+            self.decisions.unsent.discard(transaction)
+            self.decisions.own.discard(transaction)
         if not committed:
             raise TransactionConflictError(
                 f"transaction {transaction}", reason="another writer aborted it, because it took too long"
@@ -150,6 +143,27 @@ class Coordinator:
             {each.ledger.collection: one.changes for each, one in zip(ordered, results, strict=True)},
             commit_id_of(transaction),
         )
+
+    def _decide(
+        self, participants: Sequence[Participant], prepare: Prepare, seconds: float
+    ) -> tuple[list[CommitResult], bool]:
+        """Have all participants prepared, and create the record; what became of them, and whether it committed."""
+        with within(Deadline(self.clock, seconds, "commit_seconds", "steps", is_patient=True)) as deadline:
+            assert deadline is not None
+            outcomes = self._prepare_all(participants, prepare, seconds)
+            results = [each for each in outcomes if not isinstance(each, WormError)]
+            errors = [each for each in outcomes if isinstance(each, WormError)]
+            if errors:
+                is_prepared = results or any(isinstance(each, OutcomeUnknownError) for each in errors)
+                self._give_up(prepare, errors, is_prepared=bool(is_prepared))
+            if not all(is_timely(prepare.tx, each.time) for each in results):
+                late = UnavailableError(f"transaction {prepare.tx}", reason="its collections answered too late")
+                self._give_up(prepare, [late], is_prepared=True)
+            until = self.clock.monotonic() + deadline.left
+            self.decisions.unsent.discard(prepare.tx)  # from now on other processes may know more
+            committed = self.records.decide(prepare.tx, prepare.participants, committed=True, deadline=until)
+        self.decisions.learn(prepare.tx, committed=committed)
+        return results, committed
 
     def _commit_alone(self, one: Participant, seconds: float) -> TransactionResult:
         """One collection needs no record: a batch is all or nothing."""

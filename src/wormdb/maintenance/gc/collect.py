@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from wormdb.engine.history.fold import is_full
 from wormdb.engine.state.trim import Trimmer, is_held
 from wormdb.engine.tree.definition import OWNERS
@@ -207,7 +209,7 @@ class _CollectionRound:
             return found.reached
         # First, and with nothing written before it: on a full disk this makes the room for the rest.
         self._delete(gone)
-        self._swap(retired, due, known.through, has_orphans=bool(found.orphans))
+        self._swap(retired, due, known, has_orphans=bool(found.orphans))
         self._delete(found.entries)
         self._delete(found.orphans)
         return found.reached
@@ -293,12 +295,14 @@ class _CollectionRound:
 
     # --- acting ---
 
-    def _swap(self, retired: RetiredObjects, gone: set[str], through: LogNumber, *, has_orphans: bool) -> None:
+    def _swap(self, retired: RetiredObjects, gone: set[str], known: _Criteria, *, has_orphans: bool) -> None:
         """Put what is known now into the root. After it no process that read an older one can publish."""
-        trimmer = self._trimmer
-        raised = trimmer.raised(self.state, through)
+        trimmer, now = self._trimmer, known.now
+        raised = trimmer.raised(self.state, known.through)
         at = self._probed() if retired.has_undated else StoreTime(0)
         following = retired.following(raised, at, gone)
+        if not is_held(self.root, now):
+            following = msgspec.structs.replace(following, removed_at=None)
         if has_orphans or following != self.root:
             self.site.runtime.before_first_write()
             self.site.runtime.misc.observe(Misc(self.root.misc))
