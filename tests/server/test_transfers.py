@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,7 +57,7 @@ def _proven(place: str, *, turns: int, moves: int, restart: Callable[[], None] |
             client.join()
         assert len(bank.outcomes.acknowledged) == 4 * turns * moves
         for server in fleet.servers:
-            check(bank.outcomes, lambda bucket, client=server.client: kept_rows(client, bucket))  # type: ignore[misc]
+            check(bank.outcomes, partial(kept_rows, server.client))
     finally:
         bank.ended.set()
         fleet.end()
