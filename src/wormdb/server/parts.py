@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectedClient", "LoopPace", "ServerOptions", "ServerParts"]
 
-THREADS: Final = 64
+THREADS: Final = 256
+"""Most of them wait for the store. One bucket has half of them, and writers that wait at once share an entry."""
 PROBE_THREADS: Final = 32
 GUEST_SECONDS: Final = 10.0
 """In which a client has to say who it is, where that is needed."""
