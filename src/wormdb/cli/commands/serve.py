@@ -98,7 +98,7 @@ def command(  # noqa: PLR0913 - one argument for each option
     commands that are at work; killing it at any moment loses nothing that was acknowledged.
 
     Several servers of one database are equals: each is a node too, finds the others by their heartbeats, and hands
-    writes of a bucket to one of them, so that they share entries of the log. With --routing off it is no node.
+    writes of a bucket to one of them, so that they share entries of the log. With --routing off a server has no node.
     """
     if hashes:
         click.echo(hash_password(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)))
