@@ -115,7 +115,7 @@ def events_over_pending() -> AbstractContextManager[object]:
 
 
 def reads_unvalidated() -> AbstractContextManager[object]:
-    return mock.patch.object(ReadGuard, "check", lambda self, view: None)
+    return mock.patch.object(ReadGuard, "check", return_value=None)
 
 
 def group_unvalidated() -> AbstractContextManager[object]:
@@ -153,19 +153,19 @@ def settled_by_guess() -> AbstractContextManager[object]:
 
 
 def root_forgets() -> AbstractContextManager[object]:
-    return mock.patch.object(forward, "carried", lambda pending: ())
+    return mock.patch.object(forward, "carried", return_value=())
 
 
 def late_prepare() -> AbstractContextManager[object]:
     """A coordinator that slept decides as if no time had passed, and records go soon."""
     stack = ExitStack()
-    stack.enter_context(mock.patch.object(coordinator, "is_timely", lambda *_: True))
-    stack.enter_context(mock.patch.object(TransactionRecords, "is_above", lambda *_: True))
+    stack.enter_context(mock.patch.object(coordinator, "is_timely", return_value=True))
+    stack.enter_context(mock.patch.object(TransactionRecords, "is_above", return_value=True))
     return stack
 
 
 def floor_unread() -> AbstractContextManager[object]:
-    return mock.patch.object(TransactionRecords, "is_above", lambda *_: True)
+    return mock.patch.object(TransactionRecords, "is_above", return_value=True)
 
 
 def records_go_early() -> AbstractContextManager[object]:

@@ -272,13 +272,13 @@ class Connection(asyncio.Protocol):
 
     def _try(self, command: Command, words: list[bytes], lane: str) -> None:
         """Carry a command out here, or in a thread if it needs more than is known, or takes long."""
-        shape, pace = None, self._parts.pace
-        if lane:
+        shape, start, pace = None, 0.0, self._parts.pace
+        if lane and pace.is_watched:
             shape = (lane, _VALUES.sub(b"", words[2]), *words[3:])
             if pace.is_slow(shape):
                 self._to_thread(command, words, lane, shape)
                 return
-        start = pace.processor()
+            start = pace.processor()
         try:
             with refuse_waiting():
                 reply = command.run(self.session, words)

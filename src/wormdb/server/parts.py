@@ -31,6 +31,8 @@ LOOP_SECONDS: Final = 0.002
 SLOW_TIMES: Final = 3
 """A query that took longer so often in a row goes to a thread."""
 SHAPES_MAX: Final = 1_000
+WATCHED_EVERY: Final = 16
+"""Measuring takes a system call or two, so few queries are measured while none is slow."""
 
 
 def _is_loopback(host: str) -> bool:
@@ -110,6 +112,13 @@ class LoopPace:
         self.processor = processor
         self._slow: dict[Any, int] = {}
         """By shape how often in a row it took too long."""
+        self._asked = 0
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the next query is measured: one of several while all are quick, else each."""
+        self._asked += 1
+        return bool(self._slow) or not self._asked % WATCHED_EVERY
 
     def is_slow(self, shape: Any) -> bool:
         """Whether a query of this shape goes to a thread."""

@@ -16,7 +16,7 @@ from tests.query.execute.worlds import SHAPES, WORLDS
 from wormdb.bql.aggregation import aggregate, parse_aggregation
 from wormdb.bql.match import compile_filter
 from wormdb.engine.commit.draft import Draft
-from wormdb.engine.commit.operations import Save
+from wormdb.engine.commit.operations import ReadVersion, Save
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.tree.definition import claims_of
 from wormdb.format import json
@@ -44,11 +44,19 @@ def draft_of(world: World) -> Draft:
 @st.composite
 def changed(draw: st.DrawFn, world: World) -> tuple[Draft, Documents]:
     """Some batches on top of a world, and what there is then; what its indexes refuse leaves nothing."""
+    if draw(st.integers(0, 3)) == 0:
+        # Documents of which both the log and blocks over it have a version.
+        some = list(world.documents.values())[:2]
+        with suppress(*REFUSALS):
+            world.save([one | {"n": 1} for one in some])
+            world.save([one | {"n": 2} for one in some], staged=True)
     draft, documents = draft_of(world), dict(world.documents)
     shapes = draw(SHAPES)
     ids = [one["_id"] for one in world.documents.values()] + [1, "x", "k1"]
     for _ in range(draw(st.integers(1, 3))):
         several = draw(st.lists(st.tuples(st.sampled_from(ids), st.none() | shapes), min_size=1, max_size=4))
+        is_read = draw(st.booleans())
+        given_up: set[Any] = set()
         operations: list[Operation] = []
         after = dict(documents)
         for identity, values in several:
@@ -57,8 +65,12 @@ def changed(draw: st.DrawFn, world: World) -> tuple[Draft, Documents]:
                 after.pop(encode_key(identity), None)
             else:
                 document = {"_id": identity, **values}
-                operations.append(Save(ident(identity), json.encode_document(document)))
+                held = draft.view.get(encode_key(identity))
+                is_there = is_read and held is not None and held.document is not None and identity not in given_up
+                loaded = ReadVersion(held, draft.view.number) if is_there and held is not None else None
+                operations.append(Save(ident(identity), json.encode_document(document), loaded))
                 after[encode_key(identity)] = document
+            given_up.add(identity)
         with suppress(*REFUSALS):
             draft.add(world.rig.batch(*operations))
             documents = after

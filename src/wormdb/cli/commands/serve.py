@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -163,6 +164,9 @@ async def _run(server: Server, service: Service, port: int | None, fellow: _Fell
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     host, listening = await server.start()
+    # Each query makes and drops some hundred objects, and few of them in circles: looking for those seldom is enough.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     with ExitStack() as stack:
         if fellow is not None:
             join = partial(fellow.join, service, stack, is_encrypted=server.is_encrypted)
