@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
@@ -174,7 +174,8 @@ def _far(store: S3Server) -> Iterator[str]:
                 out.write(data)
             out.close()
 
-        await asyncio.gather(requests(), answers(), return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(requests(), answers(), return_exceptions=True)
 
     async def start() -> asyncio.Server:
         return await asyncio.start_server(serve, "127.0.0.1", 0)
