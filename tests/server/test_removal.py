@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.server.wire import Wire
+from wormdb.errors import WormError
 from wormdb.jobs.node.node import Node
+from wormdb.server.commands import find_command
+from wormdb.server.faults import fault_of
 from wormdb.server.host import ServerThread
 from wormdb.server.parts import ServerOptions
+from wormdb.server.replies import ErrorReply, Status
 from wormdb.server.service import Service, open_served
+from wormdb.server.session import ClientSession
+from wormdb.server.table import COMMANDS
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.system.clock import ManualClock, SeededChance
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.api.database import Database
+    from wormdb.storage.store import Store
 
 
 class Rig:
@@ -151,3 +159,73 @@ def test_a_removal_that_broke_off_is_finished_by_the_purge(rig: Rig) -> None:
     rig.clock.advance(61)
     assert wire.ask("NAMESPACE", "PURGE", "shop") == "+OK"
     assert wire.ask("BUCKET.LIST") == "[]"
+
+
+# --- a crash, and a lost answer, at every request ---
+
+
+def called(service: Service, text: str, namespace: str = "global") -> str:
+    """What a command answers, without a socket: OK, a number, or an error."""
+    words = [word.encode() for word in text.split()]
+    session = ClientSession(service, 1, "", namespace=namespace)
+    try:
+        reply = find_command(COMMANDS, words).run(session, words)
+    except ErrorReply as error:
+        return error.line
+    except WormError as error:
+        return fault_of(error).line
+    return reply.text if isinstance(reply, Status) else str(reply)
+
+
+def finished(clock: ManualClock, service: Service) -> None:
+    """Do what an operator does who finds a removal that broke off."""
+    for _ in range(6):
+        told = called(service, "NAMESPACE PURGE shop")
+        if told == "OK" or told.startswith("NOSUCHNAMESPACE"):
+            return
+        if told.startswith("BARRIERNOTSATISFIED"):
+            clock.advance(61)
+        else:
+            assert called(service, "NAMESPACE REMOVE shop") == "OK", told
+    pytest.fail("it does not come to an end")
+
+
+@pytest.mark.parametrize("step", ["REMOVE", "PURGE"])
+@pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.UNAVAILABLE_503])
+def test_a_namespace_goes_wholly_whatever_request_its_removal_broke_off_at(step: str, fault: Fault) -> None:
+    number, has_fired = 0, True
+    while has_fired:
+        number += 1
+        with ExitStack() as stack:
+            clock, seeds = ManualClock(), iter(range(100))
+            store = MemoryStore(None, clock=clock)
+
+            def service(on: Store, stack: ExitStack = stack, clock: ManualClock = clock, seeds: Any = seeds) -> Service:
+                settings, chance = Settings(forward="manual"), SeededChance(next(seeds))
+                opened = stack.enter_context(open_served(on, settings=settings, clock=clock, chance=chance))
+                return Service(opened, clock=clock, chance=chance)
+
+            first = service(store)
+            for text in ("NAMESPACE CREATE shop.eu", "NAMESPACE CREATE shops"):
+                assert called(first, text) == "OK"
+            for namespace in ("shop", "shop.eu", "shops"):
+                assert called(first, "BUCKET.CREATE orders", namespace) == "OK"
+            if step == "PURGE":
+                assert called(first, "NAMESPACE REMOVE shop") == "OK"
+                clock.advance(61)
+            faulty = FaultStore(store, {number: fault})
+            try:
+                broken = called(service(faulty), f"NAMESPACE {step} shop")
+            except SimulatedCrash:
+                broken = "crash"
+            has_fired = bool(faulty.fired)
+            assert has_fired or broken == "OK"
+            second = service(store)
+            finished(clock, second)
+            assert called(second, "NAMESPACE EXISTS shop") == called(second, "NAMESPACE EXISTS shop.eu") == "0"
+            assert called(second, "NAMESPACE LIST") == "['global', 'shops']"
+            assert called(second, "BUCKET.LIST", "shops") == "['orders']"
+            assert called(second, "NAMESPACE CREATE shop") == "OK"
+            assert called(second, "BUCKET.LIST", "shop") == "[]"
+            assert called(second, "BUCKET.CREATE orders", "shop") == "OK"
+    assert number > 8

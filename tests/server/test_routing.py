@@ -13,7 +13,7 @@ import redis
 import wormdb
 from tests.server.several import bucket_of, joined, kept_rows, two_servers
 from tests.server.wire import Wire
-from wormdb.jobs.node.shards import SHARDS, order_of, shard_of
+from wormdb.jobs.node.shards import SHARDS, name_shards, named_shards, order_of, shard_of
 from wormdb.server.accounts import Accounts, hash_password
 from wormdb.server.peers import PeerAccess
 
@@ -49,6 +49,26 @@ def test_every_shard_has_an_order_of_all_servers_that_others_joining_do_not_chan
         few, more = order_of(shard, [3, 7, 9]), order_of(shard, [3, 5, 7, 9])
         assert sorted(few) == [3, 7, 9]
         assert tuple(node for node in more if node != 5) == few
+
+
+def test_orders_and_shards_stay_what_they_were() -> None:
+    """Servers of several releases must meet."""
+    assert [order_of(shard, range(4)) for shard in (0, 7, 15)] == [(1, 3, 2, 0), (1, 0, 2, 3), (1, 2, 3, 0)]
+    assert shard_of("org/customers/") == 3
+
+
+def test_named_shards_stay_with_a_collection_and_go_with_it(place: str) -> None:
+    with wormdb.connect(place) as database:
+        database["things"].insert({"id": "a"})
+        name_shards(database.store, "things/", [3, 1])
+        database["things"].forward()
+        assert [found.findings for found in database.verify(["things"])] == [()]
+        assert database.gc(["things"])[0].victims == ()
+        assert named_shards(database.store, "things/") == (1, 3)
+        database.store.put("things/.worm.db/shards", b"[99]", content_type="application/json")
+        assert named_shards(database.store, "things/") == ()
+        database.drop("things")
+        assert not [key for page in database.store.list("things/.worm.db/shards") for key in page.objects]
 
 
 def test_shards_are_spread_over_servers_and_collections_over_shards() -> None:
