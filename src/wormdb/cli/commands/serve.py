@@ -18,6 +18,7 @@ import click
 
 from wormdb.api.database import connect
 from wormdb.cli.verbs import Verb
+from wormdb.errors import PermissionDeniedError
 from wormdb.server.accounts import Accounts, hash_password
 from wormdb.server.fellow import ServerNode, server_pace
 from wormdb.server.host import Server, new_loop, read_address
@@ -140,7 +141,10 @@ class _Fellow:
     interval: int
 
     def join(self, service: Service, stack: ExitStack, *, is_encrypted: bool) -> None:
-        """Claim a node id, and route writes from now on. Costs as `Node.start`."""
+        """Claim a node id, and route writes from now on; a process that may only read serves alone.
+
+        Costs as `Node.start`.
+        """
         place = self.advertised or _reachable(service.address)
         host, port = read_address(place)
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -148,7 +152,11 @@ class _Fellow:
         address = f"{'resps' if is_encrypted else 'resp'}://{shown}"
         pace = server_pace(self.interval)
         fellow = ServerNode(database, address, service.clock, node=self.node, pace=pace)
-        live = stack.enter_context(fellow)
+        try:
+            live = stack.enter_context(fellow)
+        except PermissionDeniedError as error:
+            logging.getLogger(__name__).warning("without a heartbeat other servers do not know this one: %s", error)
+            return
         wires = PeerWires(self.access)
         service.router = WriteRouter(self.routing, live, wires, clock=service.clock, chance=service.chance)
 
