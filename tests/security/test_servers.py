@@ -20,8 +20,9 @@ def test_a_server_that_may_only_read_serves_alone(app_url: str, become: Callable
     with wormdb.connect(app_url) as database:
         database["things"].insert({"id": "a", "n": 1})
     become("reader")
-    server = ServedProcess(app_url, has_node=False)
+    server = ServedProcess(app_url)
     try:
+        assert server.node is None
         assert [row["n"] for row in kept_rows(server.client, "things")] == [1]
         with pytest.raises(redis.ResponseError):
             server.client.execute_command("BUCKET.UPDATE", "things", "{}", '{"$set":{"n":2}}')

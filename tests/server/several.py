@@ -140,7 +140,7 @@ def kept_rows(client: Any, bucket: str) -> list[dict[str, Any]]:
 class ServedProcess:
     """One `worm serve` of its own process."""
 
-    def __init__(self, url: str, *options: str, interval: int = 1_000, has_node: bool = True) -> None:
+    def __init__(self, url: str, *options: str, interval: int = 1_000) -> None:
         command = [sys.executable, "-m", "wormdb.cli", "serve", url, "--resp", "127.0.0.1:0"]
         self.process = subprocess.Popen(
             [*command, "--interval", str(interval), *options],
@@ -150,11 +150,10 @@ class ServedProcess:
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         assert self.process.stdout is not None
-        found = re.search(r":([0-9]+)$", self.process.stdout.readline().strip())
+        found = re.search(r"(?: as node ([0-9]+))? on 127\.0\.0\.1:([0-9]+)$", self.process.stdout.readline().strip())
         assert found is not None, "it listens"
-        self.port = int(found[1])
-        line = self.process.stdout.readline() if has_node else ""
-        self.node = int(line.split()[1]) if line else None
+        self.node = None if found[1] is None else int(found[1])
+        self.port = int(found[2])
         made: Any = redis.Redis(port=self.port, socket_timeout=60)
         self.client = made
 

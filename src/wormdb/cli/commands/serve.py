@@ -179,9 +179,8 @@ async def _run(server: Server, service: Service, port: int | None, fellow: _Fell
         if fellow is not None:
             join = partial(fellow.join, service, stack, is_encrypted=server.is_encrypted)
             await loop.run_in_executor(None, join)
-        click.echo(f"serving {service.database.url} on {host}:{listening}")
-        if service.router.id is not None:
-            click.echo(f"node {service.router.id}")
+        node = "" if service.router.id is None else f" as node {service.router.id}"
+        click.echo(f"serving {service.database.url}{node} on {host}:{listening}")
         if port is not None:
             from wormdb.jobs.node.endpoint import Endpoint
             from wormdb.server.monitor import ServerMonitor
