@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import bson
 import pytest
 import redis
 
 import wormdb
+from tests.server.conftest import running
 from tests.server.several import bucket_of, joined, kept_rows, two_servers
 from tests.server.wire import Wire
 from wormdb.jobs.node.shards import SHARDS, name_shards, named_shards, order_of, shard_of
 from wormdb.server.accounts import Accounts, hash_password
+from wormdb.server.parts import ServerOptions
 from wormdb.server.peers import PeerAccess
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 THERE = bucket_of(2, [1, 2])
 """Of node 2: node 1 hands writes on."""
@@ -305,3 +305,22 @@ def test_writes_are_handed_on_by_a_user_of_servers_only(
 
 def test_a_password_of_servers_is_not_shown() -> None:
     assert "secret" not in repr(PeerAccess("servers", "secret"))
+
+
+@pytest.mark.parametrize(("is_trusted", "handed"), [(True, 1), (False, 0)])
+def test_servers_with_certificates_are_reached_by_tls_if_they_are_trusted(
+    place: str, is_trusted: bool, handed: int
+) -> None:
+    folder = Path(__file__).parent / "tls"
+    with ExitStack() as stack:
+        options = ServerOptions(port=0, certificate=folder / "cert.pem", key=folder / "key.pem")
+        second = stack.enter_context(running(place, options))
+        access = PeerAccess(authority=folder / "cert.pem" if is_trusted else None)
+        first = joined(stack, place, 1, {2: f"resps://127.0.0.1:{second.address[1]}"}, access=access)
+        made: Any = redis.Redis(port=first.address[1])
+        client = stack.enter_context(made)
+        client.execute_command("BUCKET.CREATE", THERE)
+        insert(client, THERE, {"n": 1})
+        router = first.parts.service.router
+        assert (router.handed, router.kept) == (handed, 1 - handed)
+        assert len(kept_rows(client, THERE)) == 1
