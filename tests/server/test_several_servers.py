@@ -141,3 +141,22 @@ def test_a_bucket_that_one_server_removes_is_removed_for_the_others(place: str) 
                     and peer.heartbeat is not None
                     and any(each.collection == "things/" and each.removed for each in peer.heartbeat.written)
                 }
+
+
+@pytest.mark.timeout(300)
+def test_a_server_that_lost_its_id_serves_on_and_takes_another(tmp_path: Path) -> None:
+    place = str(tmp_path)
+    with ExitStack() as stack:
+        server = started(stack, place)
+        server.client.execute_command("BUCKET.CREATE", "things")
+        before = server.client.execute_command("KR.ADMIN", "DESCRIBE-MEMBER")
+        while worm("node", "remove", "0", "--yes", "--url", place).code:
+            pass  # it beat at the same moment
+        after: Any = before
+        while after[b"process_id"] == before[b"process_id"] or after[b"status"] != b"RUNNING":
+            insert(server.client, "things", 1)
+            try:
+                after = server.client.execute_command("KR.ADMIN", "DESCRIBE-MEMBER")
+            except redis.ResponseError as error:
+                assert "no member" in str(error)  # noqa: PT017 - it may be raised, for a while
+        assert after[b"external_port"] == server.port
