@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, cast
 import wormdb
 from benchmarks.documents import make_documents
 from benchmarks.measure import Count, still
+from benchmarks.server_inserts import measure_inserts
 from wormdb.testing.s3_server import S3Server
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def run() -> list[Row | Count]:
     with S3Server() as server:
         os.environ.update(server.environment)
         rows += _measure("SeaweedFS", server.url("bench-server"), documents, emails, rate_bar=None)
+        rows += measure_inserts(server)
     return rows
 
 

@@ -29,9 +29,11 @@ from wormdb.jobs.shares import TASK_BYTES
 from wormdb.jobs.sources import PIECE_BYTES
 from wormdb.query.planner.cache import PLANS_MAX
 from wormdb.server.bucket_commands import BATCH_BYTES_MAX
+from wormdb.server.buckets import SEEN_SECONDS
 from wormdb.server.connection import OUTPUT_BYTES_HIGH, SLOW_SECONDS
 from wormdb.server.parts import GUEST_SECONDS
 from wormdb.server.requests import GUEST_BOUNDS, USER_BOUNDS
+from wormdb.server.routing import GRACE_SECONDS, HAND_SECONDS, SUSPECT_SECONDS
 from wormdb.server.session import CURSORS_MAX
 from wormdb.settings import Settings
 from wormdb.storage.cloud.identity import RENEW_BEFORE_MS
@@ -175,6 +177,15 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "docs/design/0031-removal.md": [
         ("**The last entries stay for {}** after the first swap", (_REMOVED,)),
         ("for {} between two answers", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
+    ],
+    "docs/design/0032-servers.md": [
+        ("passed over for {}**", (seconds(SUSPECT_SECONDS),)),
+        ("asks again after {}, which is less than the minute", (seconds(SEEN_SECONDS),)),
+        ("handed to it {} before its outcome", (seconds(HAND_SECONDS + GRACE_SECONDS),)),
+    ],
+    "docs/how-to/run-three-servers.md": [
+        ("(`--interval`, {} by default)", (seconds(ms(limits.NODE_WINDOW_MS)),)),
+        ("is handed nothing for {};", (seconds(SUSPECT_SECONDS),)),
     ],
     "docs/how-to/drop.md": [
         ("## The last {} of the log", (_REMOVED,)),
@@ -336,6 +347,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
 # Examples, measurements, formats that golden files hold, and figures of other systems.
 FREE: dict[str, list[str]] = {
     "docs/how-to/aws-lambda.md": ["Give the function 512 MB or more"],
+    "docs/design/0032-servers.md": ["with 25 ms a GET and 100 ms a PUT, 64 writers"],
     "README.md": ["items have at most 400 KB", "a download of about 500 MB"],
     "docs/design/0004-groups-and-versions.md": [
         "entries a second at 100 ms a PUT",

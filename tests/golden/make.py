@@ -15,6 +15,7 @@ from wormdb.format.blocklist import encode_block_page
 from wormdb.format.entry import encode_entry
 from wormdb.format.files_record import encode_files_record
 from wormdb.format.frame import FrameKind, encode_frame
+from wormdb.format.heartbeat import encode_heartbeat
 from wormdb.format.membership import encode_filter_run
 from wormdb.format.node import encode_node
 from wormdb.format.past import HISTORY_COLUMNS
@@ -55,6 +56,8 @@ def golden_files() -> dict[str, bytes]:
         "transaction_record.bin": encode_record(samples.transaction_record()),
         "transaction_floor.bin": encode_floor(samples.transaction_floor()),
         "sidecar.bin": block.sidecar,
+        "heartbeat.json": encode_heartbeat(samples.heartbeat()),
+        "heartbeat_server.json": encode_heartbeat(samples.server_heartbeat()),
     }
 
 

@@ -39,6 +39,7 @@ from wormdb.format.event import (
     TransactionPrepared,
 )
 from wormdb.format.files_record import FilesFill, FilesPart, FilesPlaces, FilesRecord, FilesTable
+from wormdb.format.heartbeat import CollectionActivity, Heartbeat
 from wormdb.format.json import decode, encode_document
 from wormdb.format.key import encode_key
 from wormdb.format.membership import FilterRun
@@ -526,3 +527,22 @@ def past() -> list[Version | SnapshotMark]:
 
 def past_rows() -> list[Row]:
     return [Row(decode(past_id(row), name="id"), row.rev, row.seq, encode_past(row)) for row in past()]
+
+
+def heartbeat() -> Heartbeat:
+    """Of a node, as releases wrote it before servers had addresses."""
+    return Heartbeat(
+        node=3,
+        incarnation=WriteId("0123456789abcdef0123456789abcdef"),
+        sequence=7,
+        misc=435200001280000003,
+        interval_ms=5000,
+        version="0.1.0",
+        name="process 1 on host",
+        written=(CollectionActivity(collection="org/notes/", number=12, lag=2, error="why", removed=True),),
+    )
+
+
+def server_heartbeat() -> Heartbeat:
+    """Of a server."""
+    return structs.replace(heartbeat(), address="resps://db1.internal:5484", state="stopped", written=())

@@ -17,6 +17,7 @@ from wormdb.format.entry import decode_entry
 from wormdb.format.files_record import decode_files_record
 from wormdb.format.frame import Frame, FrameKind, decode_frame, frame_length
 from wormdb.format.frequent import frequent_columns
+from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
@@ -111,6 +112,12 @@ def test_old_bytes_give_the_expected_values() -> None:
     chosen = decode_block_page(stored("blocklist_chosen.bin"), name="x", identity=samples.PAGE_IDENTITY)
     assert chosen == samples.chosen_block_page()
     assert {entry.choice for entry in chosen.blocks} == {1}
+
+
+def test_heartbeats_are_read_and_written_byte_for_byte() -> None:
+    for name, beat in (("heartbeat.json", samples.heartbeat()), ("heartbeat_server.json", samples.server_heartbeat())):
+        assert decode_heartbeat(stored(name), name="x", node=3) == beat
+        assert golden_files()[name] == stored(name)
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))

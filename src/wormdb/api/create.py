@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wormdb.engine.commit.define import create_index
 from wormdb.engine.commit.operations import Guards, Pending
-from wormdb.errors import AlreadyExistsError, InvalidRequestError
+from wormdb.errors import AlreadyExistsError, InvalidRequestError, RemovedError
 from wormdb.format.event import IndexCreated, Nothing
+from wormdb.maintenance.removal import is_absent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,8 @@ def create_collection(collection: Collection[Any], indexes: Sequence[Index] = ()
     """Make a collection that is not there yet; its indexes are ready at once. Returns its first log number.
 
     A collection of a model gets the model's definition. 1 GET and 1 PUT. Raises AlreadyExistsError if it is there, also
-    if another process was faster; InvalidRequestError for an index that cannot be. Nothing is written then.
+    if another process was faster; RemovedError if it was removed and not purged yet; InvalidRequestError for an index
+    that cannot be. Nothing is written then.
     """
     access = collection._access  # noqa: SLF001 - this package is the collection's
     access.check_mode()
@@ -87,5 +89,7 @@ class _Absent:
     name: str
 
     def check(self, view: View) -> None:
-        if view.number:
+        if view.definition.closed is not None:
+            raise RemovedError(f"collection {self.name}", reason="it is being removed", fix="purge it first")
+        if not is_absent(view):
             raise AlreadyExistsError(f"collection {self.name}", reason=f"it is there, at log number {view.number}")

@@ -50,6 +50,7 @@ PUBLIC_TO = {
         *("tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
     "query": ("forward.analysis", "index.shelf"),
+    "server": ("log.peers",),
     "spark": ("blocks.memory", "bulk.columns", "bulk.rows", "bulk.task", "feed"),
     "sync": ("commit.define",),
 }

@@ -19,6 +19,7 @@ __all__ = ["CollectionActivity", "Heartbeat", "NodeId", "NodeState", "decode_hea
 
 NodeId = Annotated[int, Meta(ge=0, le=255)]
 NodeState = Literal["running", "stopped", "removed"]
+ADDRESS_CHARS_MAX: Final = 300
 
 
 class CollectionActivity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -51,6 +52,11 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """Of wormdb."""
     name: str = ""
     """Which process on which machine, for people."""
+    address: Annotated[str, Meta(max_length=ADDRESS_CHARS_MAX)] = ""
+    """Where it serves clients of Redis's protocol, as `resp://host:port`, or `resps://` with TLS; empty if it does not.
+
+    Readers of before pass over it: to them it is a node like any other, which it is.
+    """
     state: NodeState = "running"
     written: tuple[CollectionActivity, ...] = ()
 

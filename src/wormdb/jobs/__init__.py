@@ -16,6 +16,6 @@ PUBLIC_TO = {
         *("aggregate", "analyze", "compact", "costs", "export", "parts", "plain_text", "rebuild", "records", "sources"),
         *("node.claim", "node.endpoint", "node.node", "node.overview", "node.pace", "node.rounds"),
     ),
-    "server": ("node.endpoint",),
+    "server": ("node.claim", "node.endpoint", "node.node", "node.pace", "node.shards"),
     "spark": ("history", "row_filter", "scan", "shares", "state"),
 }

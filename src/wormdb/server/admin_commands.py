@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from zlib import crc32
 
 from wormdb.api.create import create_collection
 from wormdb.errors import AlreadyExistsError
+from wormdb.jobs.node.shards import SHARDS, name_shards
 from wormdb.server.bucket_options import write_ids
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.faults import unknown_argument, unsupported_argument
 from wormdb.server.index_commands import read_schemas
 from wormdb.server.namespaces import (
+    check_inhabited,
+    check_kept,
     check_namespace,
     create_namespace,
     has_namespace,
     list_buckets,
     list_namespaces,
 )
+from wormdb.server.removal_commands import allowed_namespace, purge_namespace, refuse_move, remove_namespace
 from wormdb.server.replies import OK, ErrorReply
 from wormdb.server.session import GLOBAL
 
@@ -27,18 +30,16 @@ if TYPE_CHECKING:
     from wormdb.server.bucket_options import IdRule
     from wormdb.server.session import ClientSession
 
-__all__ = ["ADMIN_COMMANDS", "SHARDS"]
-
-SHARDS: Final = 16
-"""Where writers prefer to meet; they own nothing."""
-_NOT_SERVED: Final = "is not served by this version"
+__all__ = ["ADMIN_COMMANDS"]
 
 
 def create(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.CREATE bucket …."""
     bucket = session.bucket(words[1])
     wanted = _creation(words[2:])
-    store, chance = session.service.database.store, session.service.chance
+    store = session.service.database.store
+    chance = session.service.chance
+    check_kept(store, session.namespace)
     is_there = bucket.probe() > 0
     if not is_there and wanted.ids == "any":
         write_ids(store, bucket.prefix, "any", chance)
@@ -50,16 +51,20 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
     else:
         # This is the one that made it: whatever others, who came too late or broke off, have written does not count.
         write_ids(store, bucket.prefix, wanted.ids, chance)
+        if wanted.shards:
+            name_shards(store, bucket.prefix, wanted.shards)
+    session.service.forget(bucket)
     bucket.check_there()
     return OK
 
 
 @dataclass(slots=True)
 class _Creation:
-    """What a bucket is to be made with."""
+    """The options of BUCKET.CREATE."""
 
     indexes: list[Index] = field(default_factory=list)
     ids: IdRule = "objectid"
+    shards: list[int] = field(default_factory=list)
     is_lenient: bool = False
 
 
@@ -81,7 +86,8 @@ def _creation(words: list[bytes]) -> _Creation:
                 wanted.ids = _id_rule(words[at + 1 : at + 2])
                 at += 2
             case "SHARDS":
-                at = _shards(words, at + 1)
+                wanted.shards = _shards(words, at + 1)
+                at += 1 + len(wanted.shards)
             case "COLLATION":
                 raise ErrorReply("COLLATION is not supported: texts are compared by their code points")
             case "SORTBY" | "RESULTSORT" | "PROJECTION" | "LIMIT" | "DOCS":
@@ -101,65 +107,55 @@ def _id_rule(following: list[bytes]) -> IdRule:
             raise ErrorReply("IDS argument must be followed by OBJECTID or ANY")
 
 
-def _shards(words: list[bytes], at: int) -> int:
-    """Check ids of shards; where the words go on. Collections have none of their own, so nothing is kept."""
-    start = at
+def _shards(words: list[bytes], at: int) -> list[int]:
+    """Ids of shards; an ErrorReply if there is none, or one that cannot be."""
+    found: list[int] = []
     while at < len(words) and words[at].isdigit():
-        if int(words[at]) >= SHARDS:
-            raise ErrorReply(f"No route found for Bucket shard: {int(words[at])}")
+        found.append(int(words[at][:18]))
+        if found[-1] >= SHARDS:
+            raise ErrorReply(f"No route found for Bucket shard: {found[-1]}")
         at += 1
-    if at == start:
+    if not found:
         raise ErrorReply("SHARDS argument must be followed by shard ids")
-    return at
+    return found
 
 
 def list_(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """BUCKET.LIST."""
-    return list_buckets(session.service.database.store, session.namespace)
+    service, namespace = session.service, session.namespace
 
+    def is_there(name: str) -> bool:
+        try:
+            return bool(service.bucket(namespace, name.encode()).probe())
+        except ErrorReply:  # it is being removed
+            return False
 
-def locate(session: ClientSession, words: list[bytes]) -> Any:
-    """BUCKET.LOCATE bucket."""
-    bucket = session.bucket(words[1])
-    bucket.check_there()
-    return [crc32(bucket.prefix.encode()) % SHARDS, session.service.address, []]
-
-
-def refuse_removal(session: ClientSession, words: list[bytes]) -> Any:
-    """BUCKET.REMOVE, BUCKET.PURGE."""
-    session.bucket(words[1]).check_there()
-    raise ErrorReply(f"{words[0].upper().decode()} {_NOT_SERVED}")
+    names = list_buckets(service.database.store, namespace)
+    # That one was removed is in its log alone, until it is purged.
+    pool = service.database._pool  # noqa: SLF001 - this package is a part of the database
+    return [name for name, found in zip(names, pool.map(is_there, names), strict=True) if found]
 
 
 # --- namespaces ---
 
 
-def _may(session: ClientSession, namespace: str, *, write: bool = False) -> str:
-    if not session.account.may(namespace, write=write):
-        raise ErrorReply(f"this user has no permissions to access the namespace '{namespace}'", "NOPERM")
-    return namespace
-
-
 def namespace_create(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE CREATE path."""
-    namespace = _may(session, check_namespace(words[2]), write=True)
+    namespace = allowed_namespace(session, check_namespace(words[2]), write=True)
     if namespace == GLOBAL:
         raise ErrorReply(f"Namespace already exists: {namespace}", "NAMESPACEALREADYEXISTS")
+    check_kept(session.service.database.store, namespace)
     create_namespace(session.service.database.store, namespace, session.service.chance)
     return OK
 
 
 def namespace_use(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE USE path."""
-    namespace = _may(session, check_namespace(words[2]))
-    _check_there(session, namespace)
+    namespace = allowed_namespace(session, check_namespace(words[2]))
+    check_kept(session.service.database.store, namespace)
+    check_inhabited(session.service.database.store, namespace)
     session.namespace = namespace
     return OK
-
-
-def _check_there(session: ClientSession, namespace: str) -> None:
-    if not has_namespace(session.service.database.store, namespace):
-        raise ErrorReply(f"No such namespace: '{namespace}'", "NOSUCHNAMESPACE")
 
 
 def namespace_current(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
@@ -169,7 +165,8 @@ def namespace_current(session: ClientSession, words: list[bytes]) -> Any:  # noq
 
 def namespace_exists(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE EXISTS path."""
-    namespace = _may(session, check_namespace(words[2]))
+    namespace = allowed_namespace(session, check_namespace(words[2]))
+    check_kept(session.service.database.store, namespace)
     return int(has_namespace(session.service.database.store, namespace))
 
 
@@ -177,19 +174,11 @@ def namespace_list(session: ClientSession, words: list[bytes]) -> Any:
     """NAMESPACE LIST [path]."""
     above = check_namespace(words[2]) if len(words) > 2 else None
     if above is not None:
-        _check_there(session, _may(session, above))
+        check_kept(session.service.database.store, allowed_namespace(session, above))
+        check_inhabited(session.service.database.store, above)
     found = list_namespaces(session.service.database.store, above)
     prefix = "" if above is None else f"{above}."
     return [name for name in found if session.account.may(prefix + name, write=False)]
-
-
-def namespace_refused(session: ClientSession, words: list[bytes]) -> Any:
-    """NAMESPACE REMOVE, PURGE, MOVE."""
-    namespace = _may(session, check_namespace(words[2]), write=True)
-    if namespace == GLOBAL:
-        raise ErrorReply(f"Cannot remove the default namespace: '{GLOBAL}'")
-    _check_there(session, namespace)
-    raise ErrorReply(f"NAMESPACE {words[1].upper().decode()} is not served by this version")
 
 
 # --- sessions ---
@@ -273,44 +262,9 @@ ADMIN_COMMANDS: Final = (
     ),
     Command("BUCKET.LIST", "", "The buckets of this namespace.", list_, most=0, place="thread", group="bucket"),
     Command(
-        "BUCKET.LOCATE",
-        "bucket",
-        "The shard of a bucket, the server where its writers meet, and those that stand by.",
-        locate,
-        least=1,
-        most=1,
-        place="thread",
-        bucket_at=1,
-        group="bucket",
-    ),
-    Command(
-        "BUCKET.REMOVE",
-        "bucket",
-        "Refused: this version removes no buckets.",
-        refuse_removal,
-        least=1,
-        most=1,
-        place="thread",
-        is_write=True,
-        bucket_at=1,
-        group="bucket",
-    ),
-    Command(
-        "BUCKET.PURGE",
-        "bucket",
-        "Refused: this version removes no buckets.",
-        refuse_removal,
-        least=1,
-        most=1,
-        place="thread",
-        is_write=True,
-        bucket_at=1,
-        group="bucket",
-    ),
-    Command(
         "NAMESPACE",
-        "CREATE|USE|CURRENT|EXISTS|LIST …",
-        "Make, choose and list namespaces: folders of buckets.",
+        "CREATE|USE|CURRENT|EXISTS|LIST|REMOVE|PURGE …",
+        "Make, choose, list and remove namespaces: folders of buckets.",
         refuse_bare,
         least=1,
         group="namespace",
@@ -320,9 +274,9 @@ ADMIN_COMMANDS: Final = (
             _sub("CURRENT", "", "The namespace of this session.", namespace_current, least=0, most=0),
             _sub("EXISTS", "path", "Whether there is a namespace: 1 or 0.", namespace_exists, least=1, most=1),
             _sub("LIST", "[path]", "The namespaces right below one, or at the top.", namespace_list, least=0, most=1),
-            _sub("REMOVE", "path", "Refused: this version removes no namespaces.", namespace_refused, least=1, most=1),
-            _sub("PURGE", "path", "Refused: this version removes no namespaces.", namespace_refused, least=1, most=1),
-            _sub("MOVE", "old new", "Refused: an object store renames no folders.", namespace_refused, least=2, most=2),
+            _sub("REMOVE", "path", "Remove a namespace with all below it.", remove_namespace, least=1, most=1),
+            _sub("PURGE", "path", "Delete what a removed namespace had.", purge_namespace, least=1, most=1),
+            _sub("MOVE", "old new", "Refused: a bucket cannot rename folders.", refuse_move, least=2, most=2),
         ),
     ),
     Command(

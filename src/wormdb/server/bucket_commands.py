@@ -14,10 +14,13 @@ from wormdb.server.documents import read_document, read_filter, show_ids, show_r
 from wormdb.server.faults import unknown_argument
 from wormdb.server.options import QueryOptions, read_options
 from wormdb.server.replies import OK, ErrorReply, ReplyFields
+from wormdb.server.routing import HandedWrite
 from wormdb.server.session import SessionCursor
 from wormdb.server.updates import ChangeBatches, RowParts, read_update
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wormdb.server.buckets import ServedBucket
     from wormdb.server.session import BatchSource, ClientSession, CursorKind
     from wormdb.server.updates import RowBatches
@@ -41,12 +44,24 @@ def insert(session: ClientSession, words: list[bytes]) -> Any:
         raise ErrorReply("No documents provided")
     make = session.service.object_id
     form = session.attributes.input_type
-    given = [read_document(word, form) for word in words[3:]]
+    read = [read_document(word, form) for word in words[3:]]
+    made = sum("_id" not in document and "id" not in document for document in read)
     bucket.check_there()
     store = session.service.database.store
-    documents = [bucket.identified(each, make, store) for each in given]
-    ids = session.collection(bucket).insert_many(documents)
-    return show_ids(ids, session.attributes.object_id_format)
+    documents = [bucket.identified(document, make, store) for document in read]
+    given = [document.get("_id", document.get("id")) for document in documents]
+    is_repeatable = not bucket.has_model and made == len(documents)
+    handed = HandedWrite(
+        lambda: [b"INSERT", form.encode(), json.encode(given), *words[3:]],
+        None if bucket.has_model else given,
+        is_repeatable,
+    )
+
+    def here(metadata: Mapping[str, Any] | None) -> list[Any]:
+        more: Any = {} if metadata is None else {"metadata": metadata}
+        return session.collection(bucket).insert_many(documents, **more)
+
+    return show_ids(session.write(bucket, handed, here), session.attributes.object_id_format)
 
 
 # --- queries ---
@@ -161,7 +176,7 @@ def change(kind: CursorKind, session: ClientSession, words: list[bytes]) -> Any:
     check_filter(tree)
     update = read_update(words[3], tree) if is_update else None
     bucket.check_there()
-    batches = ChangeBatches(bucket, tree, update, options, session)
+    batches = ChangeBatches(bucket, tree, update, options, session, words)
     return _first(kind, session, bucket, tree, batches)
 
 
@@ -185,6 +200,7 @@ def advance(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.ADVANCE kind id."""
     kind, number = _kind(words[1]), _number(words[2])
     cursor = session.cursor(kind, number)
+    cursor.bucket.check_there()
     rows = [] if cursor.source is None else cursor.source.next_batch()
     if not rows:
         cursor.close()

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import ObjectId
+from wormdb.maintenance.removal import is_absent
 from wormdb.server.bucket_options import read_ids
-from wormdb.server.faults import no_bucket
+from wormdb.server.faults import being_removed, no_bucket
 from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wormdb.api.collection import Collection
     from wormdb.server.bucket_options import IdRule
     from wormdb.storage.store import Store
 
 __all__ = ["ServedBucket"]
 
+SEEN_SECONDS: Final = 30.0
+"""For which a bucket that was seen is believed to be there: a purge waits longer than that for those that have not seen
+its removal."""
+
 
 class ServedBucket:
-    """One bucket. Thread-safe: what it remembers only grows."""
+    """One bucket. Thread-safe: what it remembers are single values."""
 
-    __slots__ = ("_ids", "_is_there", "collection", "has_model", "name", "prefix")
+    __slots__ = ("_ids", "_monotonic", "_seen", "collection", "has_model", "name", "prefix")
 
-    def __init__(self, name: str, prefix: str, collection: Collection[Any], *, has_model: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        prefix: str,
+        collection: Collection[Any],
+        *,
+        has_model: bool,
+        monotonic: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         """There or not: no requests."""
+        self._monotonic = monotonic
         self.name = name
         self.prefix = prefix
         self.collection = collection
         self.has_model = has_model
         """Whether documents go by a model, which says what ids they have."""
-        self._is_there = False
+        self._seen = -math.inf
         self._ids: IdRule | None = None
 
     def takes_any_id(self, store: Store) -> bool:
@@ -38,17 +55,33 @@ class ServedBucket:
             self._ids = "any" if self.has_model else read_ids(store, self.prefix)
         return self._ids == "any"
 
+    @property
+    def number(self) -> int:
+        """The number of the newest state that this process knows. No requests once it was used."""
+        return self.collection._access.ledger.known().number  # noqa: SLF001 - this package is a part of the database
+
     def probe(self) -> int:
-        """The number of the newest state. 1 GET, shared."""
+        """The number of the newest state; 0 if it is not there. 1 GET, shared. An ErrorReply if it is being removed."""
+        now = self._monotonic()
         number = self.collection.refresh()
-        if number:
-            self._is_there = True
+        view = self.collection._access.ledger.known()  # noqa: SLF001 - this package is a part of the database
+        if view.definition.closed is not None:
+            self._seen = -math.inf
+            raise being_removed(self.name)
+        if is_absent(view):
+            self._seen = -math.inf
+            return 0
+        self._seen = now
         return number
 
     def check_there(self) -> None:
-        """An ErrorReply if it is not there. 1 GET until it is."""
-        if not self._is_there and not self.probe():
+        """An ErrorReply if it is not there, or is being removed. 1 GET every SEEN_SECONDS."""
+        if self._monotonic() - self._seen >= SEEN_SECONDS and not self.probe():
             raise no_bucket(self.name)
+
+    def forget(self) -> None:
+        """Ask the store whether it is there, and which ids it takes, the next time."""
+        self._seen, self._ids = -math.inf, None
 
     def identified(self, document: dict[str, Any], make: Any, store: Store) -> dict[str, Any]:
         """A document to be inserted, with its id: a new ObjectId if it has none. ErrorReply for a wrong one.

@@ -19,6 +19,7 @@ from wormdb.server.commands import find_command
 from wormdb.server.faults import fault_of
 from wormdb.server.replies import ErrorReply, encode_reply
 from wormdb.server.requests import GUEST_BOUNDS, USER_BOUNDS, ProtocolError, RequestParser
+from wormdb.server.routing import NOT_BEGUN
 from wormdb.server.session import ClientSession
 from wormdb.system.waiting import WouldWaitError, refuse_waiting
 
@@ -227,6 +228,8 @@ class Connection(asyncio.Protocol):
         """Commands of one lane share threads: those of one bucket."""
         if bucket is not None:
             return bucket.prefix
+        if command.place == "handed":
+            return words[3].decode("utf-8", "replace")
         if command.name == "BUCKET.ADVANCE" and words[2].isdigit():
             cursor = self.session.cursors.get(int(words[2][:18]))
             return "" if cursor is None else cursor.bucket.prefix
@@ -293,7 +296,12 @@ class Connection(asyncio.Protocol):
         self._is_busy = True
         self._service.figures.in_threads += 1
         run = partial(command.run, self.session, words)
-        if shape is None:
+        if command.place == "handed":
+            if self._parts.handed.is_closed:
+                self._told_result(None, ErrorReply("the server is stopping", NOT_BEGUN))
+            else:
+                self._parts.handed.run(lane, run, self._told_result)
+        elif shape is None:
             self._parts.threads.run(lane, run, self._told_result)
         else:
             told = partial(self._told_time, shape)

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from wormdb.errors import (
     AlreadyExistsError,
+    BarrierError,
     ConflictError,
     OutcomeUnknownError,
     PermissionDeniedError,
+    RemovedError,
     TransactionTooLargeError,
     TransactionTooOldError,
     UnavailableError,
@@ -22,10 +24,18 @@ from wormdb.format.kinds import ObjectId
 from wormdb.server.index_names import shown_name
 from wormdb.server.replies import ErrorReply
 
-__all__ = ["fault_of", "no_bucket", "unknown_argument", "unsupported_argument", "wrong_count"]
+__all__ = ["being_removed", "fault_of", "no_bucket", "unknown_argument", "unsupported_argument", "wrong_count"]
 
 _WRONG_TYPE: Final = "the index takes this type only"
 _MISMATCH: Final = re.compile(r"index (\S+): (.+?)=(.*) is no (\w+)", re.DOTALL)
+_PREFIXES: Final = (
+    (TransactionTooOldError, "TRANSACTION_TOO_OLD"),
+    (TransactionTooLargeError, "TRANSACTION_TOO_LARGE"),
+    (BarrierError, "BARRIERNOTSATISFIED"),
+    (PermissionDeniedError, "NOPERM"),
+    (UnavailableError, "TRYAGAIN"),
+)
+"""What the message of an error begins with, where it is told as it is; the first that fits counts."""
 
 
 def fault_of(error: WormError) -> ErrorReply:
@@ -37,10 +47,6 @@ def fault_of(error: WormError) -> ErrorReply:
             return ErrorReply(
                 f"Duplicate key: _id '{_shown(json.decode(error.key.encode(), name='id'))}'", "DUPLICATEKEY"
             )
-        case TransactionTooOldError():
-            return ErrorReply(str(error), "TRANSACTION_TOO_OLD")
-        case TransactionTooLargeError():
-            return ErrorReply(str(error), "TRANSACTION_TOO_LARGE")
         case ConflictError():
             return ErrorReply(
                 f"Transaction not committed due to conflict with another transaction: {error}", "NOT_COMMITTED"
@@ -48,14 +54,12 @@ def fault_of(error: WormError) -> ErrorReply:
         case OutcomeUnknownError():
             named = f" {error.commit_id}" if error.commit_id is not None else ""
             return ErrorReply(f"Transaction may or may not have committed:{named} {error}", "COMMIT_UNKNOWN_RESULT")
-        case PermissionDeniedError():
-            return ErrorReply(str(error), "NOPERM")
-        case UnavailableError():
-            return ErrorReply(str(error), "TRYAGAIN")
+        case RemovedError():
+            return being_removed(error.what.rstrip("/").rpartition("/")[2].rpartition(" ")[2])
         case _ if error.reason == _WRONG_TYPE:
             return ErrorReply(f"Index type mismatch: {_mismatch(error.what)}", "INDEXTYPE_MISMATCH")
         case _:
-            return ErrorReply(str(error))
+            return ErrorReply(str(error), next((each for kind, each in _PREFIXES if isinstance(error, kind)), "ERR"))
 
 
 def _mismatch(what: str) -> str:
@@ -89,6 +93,11 @@ def unknown_argument(word: str) -> ErrorReply:
 def unsupported_argument(word: str) -> ErrorReply:
     """An option of other commands."""
     return ErrorReply(f"'{word}' is an unsupported argument")
+
+
+def being_removed(name: str) -> ErrorReply:
+    """A bucket that was removed, and not purged yet."""
+    return ErrorReply(f"Bucket '{name}' is being removed", "BUCKETBEINGREMOVED")
 
 
 def no_bucket(name: str) -> ErrorReply:

@@ -51,6 +51,11 @@ class Server:
         self._sweeper: asyncio.TimerHandle | None = None
         self.parts: ServerParts | None = None
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether clients need TLS."""
+        return self._tls is not None
+
     async def start(self) -> tuple[str, int]:
         """Listen; the address. 1 GET, for the published schema. Raises InvalidRequestError if the port is taken."""
         loop = asyncio.get_running_loop()
@@ -72,7 +77,7 @@ class Server:
                 f"{options.host}:{options.port}", reason=str(error), fix="choose another address"
             ) from error
         host, port = self._listener.sockets[0].getsockname()[:2]
-        service.address = f"{host}:{port}"
+        service.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._sweep()
         return host, port
 
@@ -90,13 +95,18 @@ class Server:
             self._listener.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        rested = asyncio.Event()
-        parts.threads.when_idle(rested.set)
+        # Those at work end; of those that wait for a thread, none was begun.
+        parts.handed.close()
         with suppress(TimeoutError):
-            await asyncio.wait_for(rested.wait(), STOP_SECONDS)
+            async with asyncio.timeout(STOP_SECONDS):
+                for threads in (parts.threads, parts.handed):
+                    rested = asyncio.Event()
+                    threads.when_idle(rested.set)
+                    await rested.wait()
         for connection in list(parts.connections.values()):
             connection.close()
         parts.threads.close()
+        parts.service.router.close()
         await asyncio.sleep(0)
 
 

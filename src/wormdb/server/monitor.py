@@ -45,6 +45,9 @@ class ServerMonitor:
         requests = {"get": usage.gets, "head": usage.heads, "list": usage.lists, "put": usage.puts}
         requests["delete"] = usage.deletes
         places = {"loop": figures.in_loop, "threads": figures.in_threads}
+        router = parts.service.router
+        routed = {"handed": router.handed, "here": router.kept, "unknown": router.unknown}
+        servers = max(1, len(router.servers()))
         one: Mapping[str, str] = {}
         families: list[MetricFamily] = [
             ("worm_server_info", "gauge", "Which server this is.", [({"version": __version__}, 1)]),
@@ -59,6 +62,13 @@ class ServerMonitor:
                 "Commands on buckets, by where they ran.",
                 [({"place": place}, number) for place, number in places.items()],
             ),
+            (
+                "worm_server_routed_total",
+                "counter",
+                "Writes of buckets whose writers meet at another server, by what became of them.",
+                [({"outcome": outcome}, number) for outcome, number in routed.items()],
+            ),
+            ("worm_server_servers", "gauge", "Servers that live, this one included.", [(one, servers)]),
             ("worm_server_probes_total", "counter", "Probes of logs for readers.", [(one, parts.gate.probes)]),
             ("worm_server_waiting", "gauge", "Commands that wait for a thread.", [(one, parts.threads.waiting)]),
             ("worm_server_running", "gauge", "Commands that threads work on.", [(one, parts.threads.running)]),

@@ -121,6 +121,11 @@ class LaneThreads:
         self._is_closed = False
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more calls."""
+        return self._is_closed
+
+    @property
     def waiting(self) -> int:
         """Calls that wait for a thread."""
         return sum(map(len, self._waiting.values()))

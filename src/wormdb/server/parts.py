@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectedClient", "LoopPace", "ServerOptions", "ServerParts"]
 
-THREADS: Final = 64
+THREADS: Final = 256
+"""Most of them wait for the store. One bucket has half of them, and writers that wait at once share an entry."""
 PROBE_THREADS: Final = 32
 GUEST_SECONDS: Final = 10.0
 """In which a client has to say who it is, where that is needed."""
@@ -142,6 +143,8 @@ class ServerParts:
         self.options = options
         self.loop = loop
         self.threads = LaneThreads(loop, options.threads, max(1, options.threads // 2), "work")
+        # Two servers that hand writes to each other must not wait for each other's threads.
+        self.handed = LaneThreads(loop, options.threads, max(1, options.threads // 2), "handed")
         self.gate = ProbeGate(loop, LaneThreads(loop, PROBE_THREADS, PROBE_THREADS, "probe"))
         self.pace = LoopPace()
         self.connections: dict[int, ConnectedClient] = {}

@@ -10,10 +10,12 @@ from wormdb.api.database import connect
 from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import WormError
 from wormdb.format.kinds import ObjectId
+from wormdb.jobs.node.shards import named_shards
 from wormdb.server.buckets import ServedBucket
 from wormdb.server.namespaces import folder_of_namespace
 from wormdb.server.offload import AwaitedStore
 from wormdb.server.replies import ErrorReply
+from wormdb.server.routing import WriteRouter
 from wormdb.storage.open import open_store
 from wormdb.storage.store import Store
 from wormdb.system.clock import SystemChance, SystemClock
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.server.accounts import Accounts
     from wormdb.server.commands import Command
+    from wormdb.server.routing import CommitHere, HandedWrite
     from wormdb.settings import Settings
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Figures", "Service", "open_served"]
 
+SHARDS_SECONDS: Final = 60.0
 BUCKETS_MAX: Final = 10_000
 """Handles that are kept; the one that was opened first goes for a new one."""
 
@@ -88,9 +92,13 @@ class Service:
         """By name; given by the server, because commands know the service."""
         self.later: Callable[[str, Callable[[], object]], None] = _do_nothing
         """Does something in the background, for a lane."""
+        self.router = WriteRouter("off", None, None, clock=clock, chance=chance)
+        """Decides where writes are committed; given by the server if there may be others."""
         self.figures = Figures()
         self.began = clock.monotonic()
         self._buckets: dict[str, ServedBucket] = {}
+        self._shards: dict[str, tuple[float, tuple[int, ...]]] = {}
+        """By folder of a bucket the shards that were named for it, and when that was asked."""
         self._maker = chance.token(5)
         self._made = count(int.from_bytes(chance.token(3), "big"))
         self._models: dict[str, str] = {}
@@ -111,6 +119,28 @@ class Service:
     def build(self, bucket: ServedBucket) -> None:
         """Have the indexes of a bucket built in the background."""
         self.later(f"build {bucket.prefix}", bucket.collection.build_indexes)
+
+    def route(self, bucket: ServedBucket, handed: HandedWrite, here: CommitHere) -> list[Any]:
+        """Commit a write where writers of a bucket meet. Costs and raises as `WriteRouter.write`."""
+        router = self.router
+        if router.mode == "off" or len(router.servers()) < 2:
+            return here(None)
+        return router.write(bucket, self.shards(bucket), handed, here)
+
+    def shards(self, bucket: ServedBucket) -> tuple[int, ...]:
+        """The shards that a bucket was made with; none if none were named. 1 GET in SHARDS_SECONDS."""
+        now = self.clock.monotonic()
+        found = self._shards.get(bucket.prefix)
+        if found is None or now - found[0] >= SHARDS_SECONDS:
+            if len(self._shards) >= BUCKETS_MAX:
+                self._shards.clear()
+            found = self._shards[bucket.prefix] = now, named_shards(self.database.store, bucket.prefix)
+        return found[1]
+
+    def forget(self, bucket: ServedBucket) -> None:
+        """Ask again for what is known of a bucket: it was made, or removed, or purged."""
+        self._shards.pop(bucket.prefix, None)
+        bucket.forget()
 
     @property
     def is_open(self) -> bool:
@@ -138,4 +168,4 @@ class Service:
             collection: Any = self.database[prefix.rstrip("/")] if model is None else self.database.model(model)
         except WormError as error:
             raise ErrorReply(f"Invalid bucket name: '{name}': {error.reason}") from error
-        return ServedBucket(name, prefix, collection, has_model=model is not None)
+        return ServedBucket(name, prefix, collection, has_model=model is not None, monotonic=self.clock.monotonic)

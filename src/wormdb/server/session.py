@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wormdb.api.transaction import Transaction, TransactionCollection
     from wormdb.server.accounts import Account
     from wormdb.server.buckets import ServedBucket
+    from wormdb.server.routing import CommitHere, HandedWrite
     from wormdb.server.service import Service
 
     ServedCollection = Collection[Any] | TransactionCollection[Any]
@@ -136,6 +137,15 @@ class ClientSession:
     def collection(self, bucket: ServedBucket) -> ServedCollection:
         """The collection of a bucket as this session sees it: in its transaction, if it has one."""
         return bucket.collection if self.transaction is None else self.transaction.open[bucket.collection]
+
+    def write(self, bucket: ServedBucket, handed: HandedWrite, here: CommitHere) -> list[Any]:
+        """Commit a write, by the server where writers of its bucket meet; the ids of what it wrote.
+
+        In a transaction it is written `here`: that commits where it began. Costs and raises as `WriteRouter.write`.
+        """
+        if self.transaction is not None:
+            return here(None)
+        return self.service.route(bucket, handed, here)
 
     def fresh_number(self, bucket: ServedBucket) -> int:
         """The number of a state that is not older than the command at hand. An ErrorReply if the bucket is not there.

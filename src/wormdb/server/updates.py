@@ -12,19 +12,22 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wormdb.errors import WormError
+from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.query.change import Operators, Targets
 from wormdb.server.documents import read_filter, show_ids
 from wormdb.server.replies import ErrorReply
+from wormdb.server.routing import HandedWrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from wormdb.api.update import UpdateResult
     from wormdb.server.buckets import ServedBucket
     from wormdb.server.options import QueryOptions
     from wormdb.server.session import ClientSession, ServedCollection
 
-__all__ = ["ChangeBatches", "RowBatches", "RowParts", "WireUpdate", "read_update"]
+__all__ = ["ChangeBatches", "RowBatches", "RowParts", "WireUpdate", "read_update", "upserted"]
 
 _ARRAY_FILTERS: Final = "array_filters"
 _UPSERT: Final = "upsert"
@@ -94,6 +97,11 @@ def _settle(operators: dict[str, Any]) -> None:
             del operators[name]
 
 
+def upserted(done: UpdateResult) -> list[Any]:
+    """The ids of what an update changed, or of what it inserted."""
+    return done.modified_ids if done.upserted_id is None else [done.upserted_id]
+
+
 class RowBatches(Protocol):
     """Rows, some at a time; fewer than `batch_size` at the end."""
 
@@ -138,8 +146,10 @@ class ChangeBatches:
         update: WireUpdate | None,
         options: QueryOptions,
         session: ClientSession,
+        words: Sequence[bytes],
     ) -> None:
-        """No requests."""
+        """`words` are those of the command, for another server. No requests."""
+        self._words = [words[2], b"" if update is None else words[3]]
         self._bucket = bucket
         self._session = session
         self._tree = tree
@@ -178,22 +188,43 @@ class ChangeBatches:
 
     def _change(self, ids: list[Any]) -> list[Any]:
         tree = {"$and": [self._tree, {"_id": {"$in": ids}}]}
-        if self._update is None:
-            return self._collection.delete_many(tree).deleted_ids
-        update = self._update
-        return self._collection.update_many(
-            tree, update.operators, array_filters=update.array_filters, sort=self._options.sort
-        ).modified_ids
+        update, sort = self._update, self._options.sort
+
+        def here(metadata: Mapping[str, Any] | None) -> list[Any]:
+            more: Any = {} if metadata is None else {"metadata": metadata}
+            if update is None:
+                return self._collection.delete_many(tree, **more).deleted_ids
+            return self._collection.update_many(
+                tree, update.operators, array_filters=update.array_filters, sort=sort, **more
+            ).modified_ids
+
+        kind = b"DELETE" if update is None else b"UPDATE"
+        handed = HandedWrite(lambda: [kind, *self._words, json.encode(sort), json.encode(ids)])
+        return self._session.write(self._bucket, handed, here)
 
     def _upsert(self, update: WireUpdate) -> list[Any]:
         operators = update.operators
         inserted = operators.get("$setOnInsert", {})
         if self._make is not None and not update.is_identified and isinstance(inserted, dict):
             operators = {**operators, "$setOnInsert": {"_id": self._make(), **inserted}}
-        done = self._collection.update_many(
-            self._tree, operators, array_filters=update.array_filters, upsert=True, limit=self._options.limit
-        )
-        return done.modified_ids if done.upserted_id is None else [done.upserted_id]
+
+        def here(metadata: Mapping[str, Any] | None) -> list[Any]:
+            more: Any = {} if metadata is None else {"metadata": metadata}
+            return upserted(
+                self._collection.update_many(
+                    self._tree,
+                    operators,
+                    array_filters=update.array_filters,
+                    upsert=True,
+                    limit=self._options.limit,
+                    **more,
+                )
+            )
+
+        made = operators.get("$setOnInsert", {}).get("_id") if self._make is not None else None
+        limit = b"%d" % self._options.limit
+        handed = HandedWrite(lambda: [b"UPSERT", *self._words, limit, json.encode(made)])
+        return self._session.write(self._bucket, handed, here)
 
     def close(self) -> None:
         """Give up what it holds."""

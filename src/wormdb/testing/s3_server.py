@@ -76,6 +76,9 @@ class S3Server:
         self.process_id: int | None = None
         self._ports: dict[str, int] = {}
         self._resources = ExitStack()
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._call_off: Callable[[], None] = _nothing
 
     def __repr__(self) -> str:
         return f"S3Server({self.endpoint if self._ports else 'not started'!r})"
@@ -117,12 +120,13 @@ class S3Server:
             # Another process may take a port between finding and using it: then all are chosen again.
             with ExitStack() as stack:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wormdb-s3-")))
+                (folder / "identities.json").write_text(json.dumps(self._identities()))
+                (folder / "data").mkdir()
                 self._ports = _free_ports()
                 process = self._start(weed, folder)
-                stack.callback(_end, process)
-                stack.callback(_watch(process.pid, folder))
-                if self._wait_until_ready(process):
-                    self.process_id = process.pid
+                stack.callback(self._end_process)
+                if self._is_run(process, folder):
+                    self._folder = folder
                     self._resources = stack.pop_all()
                     return self
                 log = "\n".join((folder / "log").read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:])
@@ -133,9 +137,30 @@ class S3Server:
     ) -> None:
         self._resources.close()
 
+    def restart(self) -> None:
+        """End the server at once, as a crash does, and start it again at the same place with what it had on disk.
+
+        Raises UnavailableError.
+        """
+        assert self._folder is not None, "it was started"
+        self._end_process()
+        if not self._is_run(self._start(_find_weed(), self._folder), self._folder):
+            raise UnavailableError("S3 server for tests", reason="it did not come back")
+
+    def _is_run(self, process: subprocess.Popen[bytes], folder: Path) -> bool:
+        """Whether a process that was started takes requests."""
+        self._process, self._call_off = process, _watch(process.pid, folder)
+        is_ready = self._wait_until_ready(process)
+        self.process_id = process.pid if is_ready else None
+        return is_ready
+
+    def _end_process(self) -> None:
+        if self._process is not None:
+            _end(self._process)
+            self._call_off()
+            self._process = None
+
     def _start(self, weed: str, folder: Path) -> subprocess.Popen[bytes]:
-        (folder / "identities.json").write_text(json.dumps(self._identities()))
-        (folder / "data").mkdir()
         command = [
             weed,
             "server",
@@ -200,6 +225,10 @@ class S3Server:
             except WormError:
                 return False
             return True
+
+
+def _nothing() -> None:
+    """There is no shell to be called off."""
 
 
 def _find_weed() -> str:

@@ -97,6 +97,7 @@ class Claim:
             interval_ms=interval_ms,
             version=__version__,
             name=self._claimant.name,
+            address=self._claimant.address,
             state=state,
             written=written,
         )
@@ -134,6 +135,8 @@ class Claimant:
     misc: MiscClock
     name: str
     """Which process on which machine, for people."""
+    address: str = ""
+    """Where it serves clients; empty if it does not."""
 
     def claim(self, peers: Peers, wanted: int | None, interval_ms: int) -> Claim:
         """Become node `wanted`, or the lowest free one. 1 LIST, 1 GET for each node there ever was, 1 PUT.

@@ -45,10 +45,15 @@ class Node:
         *,
         node: int | None = None,
         pace: Pace | None = None,
+        address: str = "",
         clock: Clock | None = None,
         chance: Chance | None = None,
     ) -> None:
-        """`node` is an id from 0 to 255, or the lowest that is free. No requests. `clock`, `chance` are for tests."""
+        """`node` is an id from 0 to 255, or the lowest that is free. No requests. `clock`, `chance` are for tests.
+
+        `address` is where this process serves clients, if it does.
+        """
+        self.address = address
         self.pace = pace or Pace()
         self.database = database
         self.beats = 0
@@ -121,6 +126,16 @@ class Node:
         assert self._claim is not None, "it was started"
         return tuple(sorted({*self._peers.live(), self._claim.node}))
 
+    def servers(self) -> dict[int, str]:
+        """The addresses of all live nodes that serve clients, by id, this one included. No requests; for any thread."""
+        known = self._peers.known()
+        found = {node: known[node].heartbeat for node in self._peers.live() if node in known}
+        addresses = {node: beat.address for node, beat in found.items() if beat is not None and beat.address}
+        addresses.pop(-1 if self.id is None else self.id, None)
+        if self.address and self.id is not None:
+            addresses[self.id] = self.address
+        return dict(sorted(addresses.items()))
+
     def has_turn(self, collection: str) -> bool:
         """Whether it is for this node to look after a collection now. No requests."""
         window = window_of(self.time.now_ms(), self.pace.interval_ms)
@@ -133,7 +148,7 @@ class Node:
         store, misc = self.database.store, self.database._ledgers.misc  # noqa: SLF001 - this package is a part of the database
         ensure_conditions(store, self._chance)
         name = f"process {os.getpid()} on {socket.gethostname()}"
-        claimant = Claimant(store, self._clock, self._chance, misc, name)
+        claimant = Claimant(store, self._clock, self._chance, misc, name, self.address)
         # Before the claim, which may watch an id for a while and does not look at the others meanwhile.
         self._looked = self._followed = self._clock.monotonic()
         self._follows = self._followed + self.pace.interval

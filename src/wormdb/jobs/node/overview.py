@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from wormdb.engine.log.peers import Peer, Peers
 from wormdb.jobs.node.pace import StoreClock
 from wormdb.jobs.node.rounds import turn_of, window_of
+from wormdb.jobs.node.shards import SHARDS, named_shards, order_of, shard_of
 from wormdb.settings import NODE_WINDOW_MS
 from wormdb.system.clock import Clock, SystemClock
 
@@ -30,6 +31,10 @@ class NodeStatus:
     interval_ms: int
     version: str
     name: str
+    address: str = ""
+    """Where it serves clients; empty if it does not."""
+    shards: tuple[int, ...] = ()
+    """Of which it is the primary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,9 @@ class CollectionTurn:
     lag_bytes: int
     errors: dict[str, str]
     """What nodes say that fails, by their ids as text."""
+    shard: int = 0
+    server: int | None = None
+    """The node that serves this shard first; None if none serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class Overview:
 def overview_of(database: Database, *, window_ms: int = NODE_WINDOW_MS, clock: Clock | None = None) -> Overview:
     """Every node and every collection now.
 
-    1 LIST and 1 GET for each node, as `Database.collections`, and as `Database.status` for each collection.
+    1 LIST and 1 GET for each node, as `Database.collections`, as `Database.status` for each collection, and 1 GET.
     """
     clock = clock or SystemClock()
     peers, time = Peers(database.store, clock), StoreClock(clock)
@@ -73,8 +81,19 @@ def overview_of(database: Database, *, window_ms: int = NODE_WINDOW_MS, clock: C
     found = database.status(sorted(name.rstrip("/") for name in names))
     time.observe(peers.time)
     ring, window = peers.live(), window_of(time.now_ms(), window_ms)
+    servers = [node for node in ring if (beat := known[node].heartbeat) is not None and beat.address]
+    primaries = [order_of(shard, servers)[0] for shard in range(SHARDS)] if servers else [None] * SHARDS
     return Overview(
-        tuple(_status(node, peer, clock.monotonic(), is_live=node in ring) for node, peer in known.items()),
+        tuple(
+            _status(
+                node,
+                peer,
+                clock.monotonic(),
+                is_live=node in ring,
+                shards=tuple(shard for shard, primary in enumerate(primaries) if primary == node),
+            )
+            for node, peer in known.items()
+        ),
         tuple(
             CollectionTurn(
                 each.prefix,
@@ -83,13 +102,16 @@ def overview_of(database: Database, *, window_ms: int = NODE_WINDOW_MS, clock: C
                 each.lag_entries,
                 each.lag_bytes,
                 errors.get(each.prefix, {}),
+                shard,
+                primaries[shard],
             )
             for each in found
+            for shard in (named_shards(database.store, each.prefix) or (shard_of(each.prefix),))[:1]
         ),
     )
 
 
-def _status(node: int, peer: Peer, now: float, *, is_live: bool) -> NodeStatus:
+def _status(node: int, peer: Peer, now: float, *, is_live: bool, shards: tuple[int, ...]) -> NodeStatus:
     heartbeat = peer.heartbeat
     age = round(max(0.0, now - peer.changed), 1)
     if heartbeat is None:
@@ -106,4 +128,6 @@ def _status(node: int, peer: Peer, now: float, *, is_live: bool) -> NodeStatus:
         heartbeat.interval_ms,
         heartbeat.version,
         heartbeat.name,
+        heartbeat.address,
+        shards,
     )

@@ -20,6 +20,8 @@ NODES = (
     TextColumn("Incarnation", 0),
     TextColumn("Version", 0),
     TextColumn("Process", 0),
+    TextColumn("Serves", 0),
+    TextColumn("Shards", 0),
 )
 COLLECTIONS = (
     TextColumn("Collection", 0),
@@ -27,6 +29,8 @@ COLLECTIONS = (
     TextColumn("Log", 0, is_right=True),
     TextColumn("Lag", 0, is_right=True),
     TextColumn("Bytes", 0, is_right=True),
+    TextColumn("Shard", 0, is_right=True),
+    TextColumn("Server", 0, is_right=True),
     TextColumn("Errors", 0),
 )
 
@@ -43,10 +47,11 @@ COLLECTIONS = (
 @URL
 @AS_JSON
 def command(url: str, interval: int, *, as_json: bool) -> None:
-    """Show nodes, whose turn it is, and how far each collection is behind its log.
+    """Show nodes and servers, whose turn it is, and how far each collection is behind its log.
 
     Beat is the time since a node's heartbeat changed, by the store's clock: after three of its intervals it counts as
-    dead. Lag is the number of log entries that are not brought forward. Writes nothing.
+    dead. Serves is where clients of worm serve connect; such a node is the first of the shards behind it, whose writers
+    meet there. Lag is the number of log entries that are not brought forward. Writes nothing.
     """
     with connect(url, settings=Settings(forward="manual")) as database:
         found = overview_of(database, window_ms=interval)
@@ -65,10 +70,13 @@ def command(url: str, interval: int, *, as_json: bool) -> None:
 
 def _node_row(node: NodeStatus) -> tuple[str, ...]:
     beat = f"{node.age_seconds:,.0f} s"
-    return (str(node.node), node.state, beat, node.incarnation[:8] or "--", node.version or "--", node.name or "--")
+    told = (node.incarnation[:8], node.version, node.name, node.address, " ".join(map(str, node.shards)))
+    return (str(node.node), node.state, beat, *(each or "--" for each in told))
 
 
 def _collection_row(each: CollectionTurn) -> tuple[str, ...]:
     errors = "; ".join(f"node {node}: {error}" for node, error in each.errors.items())
     turn = "--" if each.turn is None else str(each.turn)
-    return (each.collection, turn, f"{each.number:,}", f"{each.lag_entries:,}", f"{each.lag_bytes:,}", errors)
+    server = "--" if each.server is None else str(each.server)
+    lag = (f"{each.number:,}", f"{each.lag_entries:,}", f"{each.lag_bytes:,}")
+    return (each.collection, turn, *lag, str(each.shard), server, errors)
