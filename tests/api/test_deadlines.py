@@ -9,6 +9,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pymongo import DeleteOne, InsertOne
 
@@ -96,6 +97,7 @@ READS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
 WRITES: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "insert": lambda _, c: c.insert({"id": "new", "n": 5}),
     "insert timeout": lambda _, c: c.insert({"id": "new", "n": 5}, timeout=DEADLINE_SECONDS),
+    "insert_frame": lambda _, c: c.insert_frame(pa.table({"id": ["new"]})),
     "insert_one": lambda _, c: c.insert_one({"id": "new"}),
     "bulk_write": lambda _, c: c.bulk_write([InsertOne({"id": "new"}), DeleteOne({"id": "a"})]),
     "insert_many": lambda _, c: c.insert_many([{"id": "new"}, {"id": "newer"}]),
@@ -144,7 +146,7 @@ COLLECTION_OTHERS = {
     *("token", "with_options"),
     *("to_pandas", "to_polars", "drop_index", "describe_index", "analyze_index", "build_index"),
     *("snapshot", "list_snapshots", "restore_snapshot", "list_trashed", "restore", "purge", "purge_expired"),
-    *("empty_trash", "functions", "estimated_document_count"),
+    *("empty_trash", "functions", "estimated_document_count", "head", "columns"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
 DATABASE_OTHERS = {"class_change", "as_actor", "url", "store", "model", "adopt", "cost", "gc", "removal"}

@@ -212,3 +212,10 @@ def test_bulk_writes_and_familiar_names_are_part_of_a_transaction() -> None:
             assert done.matched_count == tx["b"].count_documents({"x": 1}) == 1
             assert database["a"].count() == database["b"].count() == 0
         assert database["a"].count() == database["b"].count() == 1
+
+
+def test_the_names_of_collections() -> None:
+    with wormdb.connect("memory://") as database:
+        database["b/c"].insert({"_id": 1})
+        database["a"].insert({"_id": 1})
+        assert database.list_collection_names() == ["a", "b/c"]

@@ -7,6 +7,7 @@ The simulation has its own list (tests/simulation/mutants.py), and so has garbag
 from __future__ import annotations
 
 from tests.mutation.mutant import Mutant
+from tests.mutation.syncing import SYNC_FILES, SYNC_MUTANTS
 from tests.mutation.transactions import TRANSACTION_FILES, TRANSACTION_MUTANTS
 
 __all__ = ["AREAS", "MUTANTS"]
@@ -59,7 +60,7 @@ AREAS = {
         "query/planner/cache.py",
         "query/planner/template.py",
     ),
-    "sync": ("sync/folder.py", "sync/pull.py", "sync/push.py", "sync/remote.py", "sync/upkeep.py"),
+    "sync": SYNC_FILES,
     "files": ("files/write/guard.py", "files/write/publication.py", "files/write/publish.py", "files/write/record.py"),
 }
 
@@ -89,34 +90,9 @@ FILES = (
     "files/test_sync.py",
 )
 
-SYNC = tuple(f"sync/test_{name}.py" for name in ("traps", "listing", "old_clients", "sweep", "clones"))
 
 MUTANTS = [
-    Mutant("sync/remote.py", "if name in parts and parts[name].seq > note.seq:", "if False:", SYNC),
-    Mutant(
-        "sync/remote.py",
-        "held = self.read_part(name, held.key) or self._renewed(held)",
-        "held = self.read_part(name, held.key) or self.empty_part(name, held.key)",
-        SYNC,
-    ),
-    Mutant("sync/pull.py", "if part.part.seq > listed[name].seq}", "if False}", SYNC),
-    Mutant("sync/push.py", "if not self._may_replace(found.body, change, entry) and", "if False and", SYNC),
-    Mutant("sync/push.py", 'if is_gone and not upload.is_new and self._policy != "keep-local":', "if False:", SYNC),
-    Mutant("sync/push.py", "return abs(self._index.now_ms() - entry.deleted) < DELETE_MS", "return False", SYNC),
-    Mutant("sync/push.py", 'if change.before is not None and self._policy != "keep-local":', "if False:", SYNC),
-    Mutant("sync/push.py", "return known.is_applied and {", "return {", SYNC),
-    Mutant("sync/push.py", "if before is not None and there.identity != before.synced:", "if False:", SYNC),
-    Mutant(
-        "sync/push.py",
-        "if not others <= push.manifest.manifest.partitions.keys() and push.manifest.version is not None:",
-        "if False:",
-        SYNC,
-    ),
-    Mutant("sync/folder.py", "if self.look(path) != expected or self.is_taken(path):", "if False:", SYNC),
-    Mutant("sync/folder.py", "if found != expected:", "if False:", SYNC),
-    Mutant("sync/upkeep.py", "digest_of(old.entries) == shim.digest", "True", SYNC),
-    Mutant("sync/upkeep.py", "held = self._index.update_manifest(held, lambda one: one)", "pass", SYNC),
-    Mutant("sync/upkeep.py", "if self._swap(key, closed, held_part):", "if True:", SYNC),
+    *SYNC_MUTANTS,
     # --- commit ---
     Mutant("engine/commit/commit.py", "if not fresh:", "if False:", COMMIT),
     Mutant(
@@ -151,7 +127,12 @@ MUTANTS = [
         "if False:",
         ("engine/bulk/test_stage_overtaken.py", "engine/bulk/test_stage_rivals.py"),
     ),
-    Mutant("engine/commit/resolve.py", "if root.trimmed >= slot:", "if False:", ("engine/commit/test_resolve.py",)),
+    Mutant(
+        "engine/commit/resolve.py",
+        "if root.trimmed >= slot or root.closed is not None:",
+        "if root.closed is not None:",
+        ("engine/commit/test_resolve.py",),
+    ),
     Mutant(
         "engine/commit/resolve.py",
         "isinstance(outcome, Landed | Lost)",
@@ -161,7 +142,10 @@ MUTANTS = [
     Mutant("engine/commit/resolve.py", "batch.id == commit.batch for", "True for", ("engine/commit/test_resolve.py",)),
     # --- head ---
     Mutant(
-        "engine/commit/head.py", "if not self.opened or record.number > self.number + 1:", "if not self.opened:", HEAD
+        "engine/commit/head.py",
+        "if not self.opened or record.number > self.number + 1 or",
+        "if not self.opened or",
+        HEAD,
     ),
     Mutant("engine/commit/head.py", "known is not None and known.hash != record.hash", "False", HEAD),
     Mutant("engine/commit/head.py", "if record.entry.previous != self.hash:", "if False:", HEAD),

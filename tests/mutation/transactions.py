@@ -116,7 +116,7 @@ TRANSACTION_MUTANTS = [
     ),
     Mutant(
         "engine/transact/coordinator.py",
-        "if not all(is_timely(prepare.tx, each.time) for each in results):",
+        "if not all(self._is_timely(participants, prepare, each) for each in results):",
         "if False:",
         TRANSACT,
     ),

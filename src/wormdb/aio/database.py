@@ -74,6 +74,10 @@ class AsyncDatabase(OpenedDatabase, AsyncSchemaMethods, AsyncTransactionMethods)
         """The folder of every collection there is, in order. 1 LIST for each folder above them: not for every day."""
         return cast("list[str]", await self._runner.call(self._inner.collections, with_removed=with_removed))
 
+    async def list_collection_names(self) -> list[str]:
+        """`collections` by pymongo's name, without the slash at the end of each."""
+        return cast("list[str]", await self._runner.call(self._inner.list_collection_names))
+
     async def drop(self, name: str, *, missing_ok: bool = False, wait: bool = False) -> DropResult | None:
         """Remove a collection, by model or folder, with all that it has: its name is free then. See `Removal.drop`."""
         return cast(

@@ -22,6 +22,7 @@ PUBLIC = {
     "imports.rows": "records on their way, some at a time, and again",
     "indexes": "indexes as users make, see and drop them",
     "names": "typos in questions about a declared model",
+    "notebook": "collections as notebooks and tables see them",
     "options": "filters and options of a query, checked",
     "query": "queries that are built step by step",
     "records": "records of NDJSON, JSON and CSV",

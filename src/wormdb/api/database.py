@@ -216,6 +216,10 @@ class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
         """
         return find_collections(self._store, self.schema, self._pool, with_removed=with_removed)
 
+    def list_collection_names(self) -> list[str]:
+        """`collections` by pymongo's name, without the slash at the end of each."""
+        return [prefix.rstrip("/") for prefix in self.collections()]
+
     @works
     def drop(self, name: str, *, missing_ok: bool = False, wait: bool = False) -> DropResult | None:
         """Remove a collection, by model or folder, with all that it has: its name is free then. See `Removal.drop`.

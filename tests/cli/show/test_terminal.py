@@ -174,6 +174,8 @@ def reading_lines(place: Path) -> dict[str, list[list[str]]]:
         "watch": [["watch", "notes", "--no-follow", *on]],
         "delete": [["delete", "notes", f"{evil}{more}", *on] for more in ("3", "none")],
         "shell": [["shell", str(place / evil)]],
+        "serve": [["serve", str(place / evil), "--resp", evil], ["serve", url, "--users", str(place / evil)]],
+        "drop": [["drop", evil, "--yes", *on], ["drop", "notes", "--dry-run", *on]],
     }
 
 
@@ -219,6 +221,7 @@ def folder_lines(place: Path) -> dict[str, list[list[str]]]:
         "pull": [["pull", *folder], ["pull", *folder, "--json"]],
         "sync run": [["sync", *folder], ["sync", f"{EVIL}/..", *folder]],
         "sync status": [["sync", "status", *folder]],
+        "sync diff": [["sync", "diff", *folder], ["sync", "diff", EVIL, *folder]],
         "sync compact": [["sync", "compact", *folder]],
         "sync doctor": [["sync", "doctor", *folder]],
         "sync migrate": [["sync", "migrate", *folder], ["sync", "migrate", "--folder", EVIL]],

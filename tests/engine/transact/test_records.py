@@ -10,6 +10,7 @@ from wormdb.engine.log.paths import TRANSACTION_FLOOR, transaction_key
 from wormdb.errors import OutcomeUnknownError, TransactionConflictError, UnavailableError
 from wormdb.format.transaction import TransactionFloor, encode_floor, floor_at, new_transaction_id, transaction_began
 from wormdb.settings import TRANSACTION_LEASE_MS, TRANSACTION_RECORD_MS
+from wormdb.storage.store import OCTETS, Precondition, PutResult, WrappedStore
 from wormdb.system.clock import SeededChance
 from wormdb.system.types import WriteId
 from wormdb.testing.fault_store import Fault, FaultStore
@@ -112,6 +113,31 @@ def test_a_coordinator_that_slept_before_all_was_prepared_does_not_commit() -> N
     assert balances(bank.process()) == [FIRST, FIRST]
     process.move(1)
     assert balances(bank.process()) == [FIRST - 1, FIRST + 1]
+
+
+class _Untimed(WrappedStore):
+    """Answers to writes carry no time, as those of a folder that took long."""
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        return PutResult(super().put(key, body, precondition, content_type=content_type).version, None)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_answers_without_a_time_are_judged_by_one_that_has_it(is_late: bool) -> None:
+    """Just a late answer of a folder has no time: it must not count as one in time."""
+    bank = Bank().open()
+    process = bank.process(_Untimed(bank.store))
+    parts = [process.adds(EAST, {"x": -1}), process.adds(WEST, {"x": 1})]
+    if not is_late:
+        process.commit(*parts)
+        assert balances(bank.process()) == [FIRST - 1, FIRST + 1]
+        return
+    bank.clock.advance(TRANSACTION_LEASE_MS / 1000 + 1)
+    with pytest.raises(UnavailableError, match="too late"):
+        process.commit(*parts)
+    assert balances(bank.process()) == [FIRST, FIRST]
 
 
 def test_settling_tells_and_decides() -> None:
