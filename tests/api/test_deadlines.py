@@ -149,7 +149,18 @@ COLLECTION_OTHERS = {
     *("empty_trash", "functions", "estimated_document_count", "head", "columns"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
-DATABASE_OTHERS = {"class_change", "as_actor", "url", "store", "model", "adopt", "cost", "gc", "removal"}
+DATABASE_OTHERS = {
+    "class_change",
+    "as_actor",
+    "url",
+    "store",
+    "model",
+    "adopt",
+    "cost",
+    "gc",
+    "removal",
+    "list_collection_names",
+}
 FOUND_OTHERS = {"to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"}
 
 
