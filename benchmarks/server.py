@@ -7,6 +7,7 @@ need quiet cores: clients, and SeaweedFS where it is the store, run on the same 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import selectors
@@ -66,6 +67,8 @@ def run() -> list[Row | Count]:
     emails = [one["email"] for one in documents[:KEPT]]
     with tempfile.TemporaryDirectory() as folder:
         rows += _measure("folder", folder, documents, emails, rate_bar=5_000)
+    with tempfile.TemporaryDirectory() as folder:
+        rows += _measure_shapes(folder)
     with S3Server() as server:
         os.environ.update(server.environment)
         rows += _measure("SeaweedFS", server.url("bench-server"), documents, emails, rate_bar=None)
@@ -115,6 +118,62 @@ def _measure(
             rate_bar is None or best >= rate_bar,
         ),
     ]
+
+
+SHAPES: tuple[tuple[str, dict[str, object], str | None, int], ...] = (
+    ("equality, LIMIT 100", {"category": 7}, None, 100),
+    ("range, LIMIT 100", {"age": {"$gte": 20, "$lt": 40}}, None, 100),
+    ("equality, SORTBY score, LIMIT 10", {"category": 7}, "score", 10),
+)
+"""The queries of Kronotop's benchmark: what they ask for, the order, and how many documents a reply has."""
+
+
+def _measure_shapes(url: str) -> list[Row | Count]:
+    """Kronotop's shapes on a folder: what a reply of many documents costs, beside the same rows in process."""
+    with wormdb.connect(url) as database:
+        things = database["things"]
+        things.insert_many(
+            {"_id": f"{n:06}", "category": n % 50, "age": n % 80, "score": n * 7919 % 10_007, "text": "x" * 200}
+            for n in range(DOCUMENTS)
+        )
+        for field in ("category", "age"):
+            things.create_index(field)
+        things.forward()
+    rows: list[Row | Count] = []
+    with (
+        wormdb.connect(url) as database,
+        _served(url) as (port, pid),
+        socket.create_connection(("127.0.0.1", port)) as wire,
+    ):
+        wire.sendall(_packed("SESSION.ATTRIBUTE", "SET", "reply_type", "json"))
+        assert wire.recv(100) == b"+OK\r\n"
+        for name, asked, order, limit in SHAPES:
+            words = ["BUCKET.QUERY", "things", json.dumps(asked), "LIMIT", str(limit)]
+            query = [_packed(*words, *(() if order is None else ("SORTBY", order, "ASC")))]
+            _load([wire], query, pid, 0.5)
+            through = min(_load([wire], query, pid, 1.0).micros for _ in range(ROUNDS))
+            inside = _shape_in_process(database["things"], asked, order, limit)
+            rows.append(
+                Count(
+                    f"folder, {name}: µs of the server's processor for a query",
+                    f"in process {inside:.0f} µs, {through / inside:.2f}x; {through / limit:.1f} µs a document",
+                    through,
+                    "none",
+                    passed=True,
+                )
+            )
+    return rows
+
+
+def _shape_in_process(things: Collection[Document], asked: dict[str, object], order: str | None, limit: int) -> float:
+    def ask(times: int) -> None:
+        for _ in range(times):
+            cursor = things.cursor(asked, sort=order, batch_size=limit, raw=True)
+            assert len(cursor.next_batch()) == limit
+            cursor.close()
+
+    ask(20)
+    return _best(ask, 100) * 1e6
 
 
 def _in_process(things: Collection[Document], emails: list[str]) -> float:
@@ -195,12 +254,20 @@ def _load(wires: list[socket.socket], requests: list[bytes], pid: int, seconds: 
 
 
 def _is_whole(buffer: bytearray) -> bool:
-    """Whether a reply has arrived: PONG, or a cursor with one row."""
+    """Whether a reply has arrived: PONG, or a cursor with its rows."""
     if not buffer.endswith(b"\r\n"):
         return False
     if buffer.startswith(b"+"):
         return True
     assert buffer.startswith(b"*2\r\n:"), bytes(buffer[:80])
-    start = buffer.find(b"$")
-    end = buffer.find(b"\r\n", start)
-    return start > 0 and end > 0 and len(buffer) == end + 4 + int(buffer[start + 1 : end])
+    place = buffer.find(b"*", 4)
+    end = buffer.find(b"\r\n", place)
+    if place < 0 or end < 0:
+        return False
+    place, rows = end + 2, int(buffer[place + 1 : end])
+    for _ in range(rows):
+        end = buffer.find(b"\r\n", place)
+        if end < 0:
+            return False
+        place = end + 4 + int(buffer[place + 1 : end])
+    return len(buffer) == place
