@@ -33,7 +33,7 @@ from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.root import Register
 from wormdb.engine.state.moments import AsOf
 from wormdb.engine.state.trim import Trimmer
-from wormdb.engine.state.view import Overlay, StoredVersion, id_key
+from wormdb.engine.state.view import Overlay, id_key
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, WormError
 from wormdb.format.entry import Entry, decode_entry
 from wormdb.format.event import SchemaChanged
@@ -200,7 +200,7 @@ def commit_from_stale_view() -> AbstractContextManager[object]:
     checked = "checked = self._checked(waiting, arrived, takes=not is_offer)"
     moved = "msgspec.structs.replace(checked[0].entry, number=self._head.number + 1, previous=self._head.hash)"
     body = "encode_entry(entry, collection=self._collection), self._head.time"
-    again = f"if losses: entry = {moved}; checked = (_Try(entry, {body}), checked[1])\n        else: {checked}"
+    again = f"if losses: entry = {moved}; checked = (Attempt(entry, {body}), checked[1])\n        else: {checked}"
     return rewritten(Committer, (checked, again), msgspec=msgspec)
 
 
@@ -317,7 +317,9 @@ def value_taken_in_passing() -> AbstractContextManager[object]:
 
 
 def refused_for_company() -> AbstractContextManager[object]:
-    return rewritten(Committer, ("if accepted:", "if False:"))
+    return rewritten(
+        Committer, ("if (accepted or group.prepared) and not isinstance(outcome, ApartError):", "if False:")
+    )
 
 
 def trimmers_see_holes() -> AbstractContextManager[object]:
@@ -330,7 +332,8 @@ def one_document_twice_in_an_entry() -> AbstractContextManager[object]:
 
 
 def version_by_revision() -> AbstractContextManager[object]:
-    return mock.patch.object(StoredVersion, "version", property(lambda self: self.rev))
+    compared = "held.seq == loaded.held.seq if is_early else held.version == loaded.held.version"
+    return rewritten(Group, (compared, "held.rev == loaded.held.rev"))
 
 
 def loaded_unchecked_behind_another() -> AbstractContextManager[object]:

@@ -35,7 +35,7 @@ def taken_over_newer() -> AbstractContextManager[object]:
 
 
 def taken_without_unique() -> AbstractContextManager[object]:
-    return rewritten(Group, ("batch.claims(self._definition.indexes)", "{}"))
+    return rewritten(Group, ("self._accept(batch, batch.claims(self._definition.indexes),", "self._accept(batch, {},"))
 
 
 def taken_after_its_slots() -> AbstractContextManager[object]:
@@ -58,7 +58,7 @@ def nothing_told_while_open() -> AbstractContextManager[object]:
 
 
 def nothing_told_though_taken() -> AbstractContextManager[object]:
-    taken = "return _committed(offer.taken[pending.id], pending.id)\n    if offer is None or"
+    taken = "return committed(offer.taken[pending.id], pending.id)\n    if offer is None or"
     return rewritten(Committer, (taken, "return error\n    if offer is None or"))
 
 

@@ -49,9 +49,9 @@ def root_before_objects() -> Iterator[None]:
     def later(self: ObjectWriter, new: NewObject) -> None:
         waiting.append((self, new))
 
-    def swap_first(self: Register, current: RootState, following: Root) -> RootState:
+    def swap_first(self: Register, current: RootState, following: Root, **options: bool) -> RootState:
         try:
-            return swap(self, current, following)
+            return swap(self, current, following, **options)
         finally:
             while waiting:
                 put(*waiting.pop(0))
@@ -88,7 +88,7 @@ def forwarding_leaves_the_build_alone() -> AbstractContextManager[object]:
 @contextmanager
 def attach_in_company() -> Iterator[None]:
     """Neither the code that gathers batches nor the code that accepts them lets one stand alone."""
-    accepts = "if self._is_alone or (self._accepted and pending.is_alone):"
+    accepts = "if self._is_alone or (self._accepted and pending.is_alone) or (self.prepared and pending.events):"
     gathers = "or ticket.pending.is_alone or group[0].pending.is_alone"
     with ExitStack() as stack:
         stack.enter_context(rewritten(GroupCommit, (gathers, "")))
