@@ -59,7 +59,10 @@ def command(place: str | None, url: str | None) -> int:
             is_talk = sys.stdin.isatty()
             return _talk(database) if is_talk else _read_script(sys.stdin)
     finally:
-        os.environ.pop("WORM_URL") if before is None else os.environ.__setitem__("WORM_URL", before)
+        if before is None:
+            os.environ.pop("WORM_URL")
+        else:
+            os.environ["WORM_URL"] = before
 
 
 def _talk(database: Database) -> int:
