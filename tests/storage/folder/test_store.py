@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,11 @@ from wormdb.errors import (
     InvalidRequestError,
     NotFoundError,
 )
+from wormdb.storage.folder import write
+from wormdb.storage.folder.directories import lookup
 from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
+from wormdb.system.clock import ManualClock, SystemClock, Uptime
 from wormdb.system.types import Version
 
 if TYPE_CHECKING:
@@ -88,19 +92,50 @@ def test_no_temporary_file_is_left(store: LocalStore, root: Path) -> None:
     assert [path.name for path in (root / ".worm.tmp").iterdir()] == ["time"]
 
 
-def test_stale_temporary_files_go_at_the_first_write(root: Path) -> None:
+def test_stale_temporary_files_go_at_the_first_write(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ages_ns = {"old": 25 * 3600 * 10**9, "young": 23 * 3600 * 10**9}
+
+    def aged(folder: int, name: str) -> SimpleNamespace | os.stat_result | None:
+        """What is told of a file, as if it had been made earlier: no call sets the time of a change."""
+        found = lookup(folder, name)
+        return SimpleNamespace(st_ctime_ns=found.st_ctime_ns - ages_ns[name]) if found and name in ages_ns else found
+
     reserved = root / ".worm.tmp"
     reserved.mkdir(parents=True)
-    for name, age_hours in (("old", 25), ("young", 23)):
+    for name in ages_ns:
         (reserved / name).write_bytes(b"half an obj")
-        now_ns = (reserved / name).stat().st_mtime_ns
-        os.utime(reserved / name, ns=(now_ns, now_ns - age_hours * 3600 * 10**9))
+    monkeypatch.setattr(write, "lookup", aged)
     with LocalStore(root) as store:
         assert keys(store) == []
         assert names(reserved) == ["old", "young"]
         store.put("a", b"1")
         assert names(reserved) == ["time", "young"]
         assert keys(store) == ["a"]
+
+
+@pytest.mark.parametrize("days", [-1000, 1000])
+def test_a_first_write_leaves_the_temporary_file_of_another_writer(root: Path, days: int) -> None:
+    """Also where the folder's time and the clock of the file system lie years apart."""
+
+    class Interrupted(ManualClock):
+        """When the machine's uptime is asked for the n-th time, another handle makes its first write in between."""
+
+        asks_before = 0
+
+        def uptime(self) -> Uptime:
+            self.asks_before -= 1
+            if self.asks_before == 0:
+                with LocalStore(root, clock=ManualClock(self.now_ms())) as rival:
+                    rival.put("rival", b"2")
+            return super().uptime()
+
+    for moment in range(1, 8):
+        clock = Interrupted(SystemClock().now_ms() + days * 24 * 3600 * 1000)
+        with LocalStore(root, clock=clock) as store:
+            clock.asks_before = moment
+            store.put(f"own {moment}", b"1", IfAbsent())
+    with LocalStore(root) as store:
+        assert keys(store) == [*(f"own {moment}" for moment in range(1, 8)), "rival"]
 
 
 def test_empty_folders_are_not_listed(store: LocalStore, root: Path) -> None:

@@ -175,7 +175,7 @@ class Publisher:
             try:
                 for part in parts:
                     _write(temporary.descriptor, part)
-                self._sweep(folder, temporary.info().st_mtime_ns)
+                self._sweep(folder, temporary.info().st_ctime_ns)
                 below_ms = int.from_bytes(self._chance.token(4), "big") * STEP_NS % MS_NS
                 temporary.stamp(self._time.for_write() * MS_NS + below_ms)
                 flush(temporary.descriptor)
@@ -202,7 +202,8 @@ class Publisher:
             names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
         for name in names:
             info = lookup(folder, name)
-            if info is not None and now_ns - info.st_mtime_ns > STALE_NS:
+            # By the time of change, which the file system sets: that of modification is the folder's, and may lie apart.
+            if info is not None and now_ns - info.st_ctime_ns > STALE_NS:
                 with suppress(OSError):  # another process sweeps too
                     os.unlink(name, dir_fd=folder)
 
