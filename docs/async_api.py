@@ -19,6 +19,7 @@ WRAPPED = {
     "Batch": "batch",
     "BlobReader": "blobs",
     "BlobTarget": "blobs",
+    "ChangeStream": "runner",
     "Collection": "collection",
     "Cursor": "cursor",
     "Database": "database",
