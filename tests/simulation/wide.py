@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.draws import Draws
 from tests.simulation.replay import Replay, Violation
 from tests.simulation.scheduler import Process, ProcessClock, ProcessCrash
 from tests.simulation.serial import Deed
@@ -206,7 +207,7 @@ def _calls_in(parquet: bytes) -> set[str]:
 
 
 @dataclass
-class WideWorld:
+class WideWorld(Draws):
     """Everything that the tasks of one run share."""
 
     seed: int
@@ -235,18 +236,6 @@ class WideWorld:
         machine = Machine(self, name, distance, is_right=is_right)
         self.machines.append(machine)
         return machine
-
-    def between(self, low: float, high: float) -> float:
-        """A number between two."""
-        return low + (high - low) * self.chance.fraction()
-
-    def likely(self, probability: float) -> bool:
-        """True with this probability."""
-        return self.chance.fraction() < probability
-
-    def pick(self, *choices: str) -> str:
-        """One of several."""
-        return choices[int(self.chance.fraction() * len(choices))]
 
     @contextmanager
     def deed(self, verb: str, **options: Any) -> Iterator[Deed]:

@@ -31,7 +31,7 @@ from wormdb.settings import MISC_LEAD_MS_MAX
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
 from wormdb.system.clock import new_write_id
-from wormdb.system.deadline import pause, within
+from wormdb.system.deadline import is_over, pause, within
 from wormdb.system.types import Misc, WriteId
 
 if TYPE_CHECKING:
@@ -510,7 +510,7 @@ class Committer:
                     return False
                 case NothingThere(cause=cause) | Unknown(cause=cause):
                     attempt.refused_only &= isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)
-                    if self._clock.monotonic() >= deadline:
+                    if self._clock.monotonic() >= deadline or is_over():
                         raise cause
                     tries += 1
                     self._pause(tries)

@@ -24,7 +24,7 @@ from wormdb.settings import (
     TAIL_ENTRIES_MAX,
 )
 from wormdb.system.clock import SystemClock
-from wormdb.system.deadline import Deadline, TimedLock, beside, pause, within
+from wormdb.system.deadline import Deadline, TimedLock, beside, is_over, pause, within
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class Keeper:
             failure = self._try_forward()
             if not self._is_over(limits.entries_max, limits.bytes_max):
                 return
-            if self._clock.monotonic() >= deadline:
+            if self._clock.monotonic() >= deadline or is_over():
                 waiting = self._head.number - self._head.applied
                 raise UnavailableError(
                     f"commit to {self._head.collection}",
