@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.simulation.exchanges import EXCHANGES
-from tests.simulation.mutants_transactions import TRANSACTION_MUTANTS
-from tests.simulation.run import SimulationFailed
+from tests.simulation.noted import SEVERAL_COLLECTIONS
 from tests.simulation.transacting import RUSH, main, run_transacting
 
 if TYPE_CHECKING:
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 FIRST, COUNT = (int(part) for part in os.environ.get("WORMDB_SEEDS", "0:60").split(":"))
 CHUNK = 6
-SEARCH_MAX = 100
-"""How many seeds are searched when the one noted no longer shows the mistake, because the code moved on."""
 
 # Seeds that showed a mistake, by what it was.
 REGRESSIONS = {
@@ -48,23 +44,9 @@ def test_a_seed_of_transactions_that_failed_once(name: str) -> None:
     run_transacting(*REGRESSIONS[name])
 
 
-def finding(mutant: Mutant, seed: int) -> BaseException | None:
-    with mutant.apply():
-        try:
-            run_transacting(seed, mutant.workload, mutant.focus)
-        except SimulationFailed as failure:
-            return failure.cause
-    return None
-
-
-@pytest.mark.parametrize("mutant", TRANSACTION_MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", SEVERAL_COLLECTIONS.mutants, ids=lambda mutant: mutant.name)
 def test_a_mistake_of_transactions_is_found(mutant: Mutant) -> None:
-    seeds = chain([mutant.seed], range(SEARCH_MAX))
-    seed, found = next(((seed, found) for seed in seeds if (found := finding(mutant, seed))), (None, None))
-    assert isinstance(found, mutant.told), f"not found in {SEARCH_MAX} seeds: {found!r}"
-    assert seed is not None
-    # The finding is the mutant's, not the seed's.
-    run_transacting(seed, mutant.workload, mutant.focus)
+    SEVERAL_COLLECTIONS.check(mutant)
 
 
 def test_the_same_seed_of_transactions_gives_the_same_trace() -> None:
