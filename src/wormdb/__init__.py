@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from wormdb.api.cursor import Cursor
     from wormdb.api.database import Database, connect
     from wormdb.api.document import Document, rev_of
-    from wormdb.api.familiar import InsertManyResult, InsertOneResult
-    from wormdb.api.feed import Change
+    from wormdb.api.familiar import InsertManyResult, InsertOneResult, ReturnDocument
+    from wormdb.api.feed import Change, ChangeStream
     from wormdb.api.files import ReadableFiles
     from wormdb.api.functions import FunctionDefinition
     from wormdb.api.history import HistoryEntry
@@ -86,6 +86,7 @@ __all__ = [
     "BlobTarget",
     "BulkWriteResult",
     "Change",
+    "ChangeStream",
     "ClosedError",
     "Collection",
     "CollectionCommit",
@@ -127,6 +128,7 @@ __all__ = [
     "RemovedError",
     "Repair",
     "Results",
+    "ReturnDocument",
     "SchemaError",
     "SchemaMismatchError",
     "SchemaPlan",
@@ -171,6 +173,7 @@ _LATER = {
     "BlobTarget": "wormdb.api.blobs",
     "BulkWriteResult": "wormdb.api.bulk_write",
     "Change": "wormdb.api.feed",
+    "ChangeStream": "wormdb.api.feed",
     "ClosedError": "wormdb.errors",
     "Collection": "wormdb.api.collection",
     "CollectionCommit": "wormdb.api.transaction",
@@ -213,6 +216,7 @@ _LATER = {
     "RemovedError": "wormdb.errors",
     "Repair": "wormdb.maintenance.audit.report",
     "Results": "wormdb.api.results",
+    "ReturnDocument": "wormdb.api.familiar",
     "SchemaError": "wormdb.errors",
     "SchemaMismatchError": "wormdb.errors",
     "SchemaPlan": "wormdb.api.schema",

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.api.familiar import InsertManyResult
-    from wormdb.api.feed import Change
     from wormdb.api.history import HistoryEntry
     from wormdb.api.imports.records import ImportOptions, ImportResult, Rejection
     from wormdb.api.records import Record
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     Moment = int | datetime | str | None
     from wormdb.aio.batch import AsyncBatch
     from wormdb.aio.functions import AsyncFunctionRegistry
+    from wormdb.aio.runner import AsyncChangeStream
 
 __all__ = ["AsyncCollection"]
 
@@ -319,8 +319,8 @@ class AsyncCollection(
         resume_after: int | str | None = None,
         follow: bool = False,
         poll_seconds: float = 1.0,
-    ) -> AsyncIterator[Change]:
-        """Changes after a log number or a change's `resume`, oldest first; with `follow` for ever."""
+    ) -> AsyncChangeStream:
+        """Changes after a log number, a change's `resume` or 'now', oldest first; with `follow` for ever."""
         return self._runner.watch(
             self._inner, after, resume_after=resume_after, follow=follow, poll_seconds=poll_seconds
         )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.arrow import TableReader
     from wormdb.api.calls import Author, CallKind
-    from wormdb.api.feed import Change
+    from wormdb.api.feed import ChangeStream
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.history import HistoryEntry
     from wormdb.api.imports.records import ImportOptions, ImportResult, Rejection
@@ -470,11 +470,12 @@ class Collection(NotebookMethods[T], ModifyMethods[T], IndexMethods[T], BlobMeth
         resume_after: int | str | None = None,
         follow: bool = False,
         poll_seconds: float = 1.0,
-    ) -> Iterator[Change]:
-        """Changes after a log number or a change's `resume`, oldest first; with `follow` for ever.
+    ) -> ChangeStream:
+        """Changes after a log number, a change's `resume` or "now", oldest first; with `follow` for ever.
 
-        1 GET an entry, and 1 GET a poll. Raises SnapshotTooOldError if the log was trimmed beyond it, and
-        InvalidRequestError for a number behind its end, and for a `resume` of a collection that was made anew since.
+        Go through it, or use it as a block, which closes it. 1 GET an entry, and 1 GET a poll; "now" is 1 GET at once.
+        Raises SnapshotTooOldError if the log was trimmed beyond it, and InvalidRequestError for a number behind its
+        end, and for a `resume` of a collection that was made anew since.
         """
         from wormdb.api.feed import watch
 

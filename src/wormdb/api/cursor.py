@@ -71,6 +71,8 @@ class Cursor(Generic[T]):
         self._batch_size = batch_size
         self._opened_ms = opened_ms
         self._hits: Iterator[Hit] | None = None
+        self._is_brief = False
+        """Whether the rows come by the plan that is best if no more than one batch is asked for."""
         self._after = run.query.request.after
         self._is_closed = False
 
@@ -90,18 +92,30 @@ class Cursor(Generic[T]):
         SnapshotTooOldError. After any error the same batch can be asked for again.
         """
         self._check()
-        if self._hits is None:
-            self._hits = self._run.hits()
         try:
-            hits = list(islice(self._hits, self._batch_size))
+            hits = list(islice(self._next_hits(), self._batch_size))
             shown = self._run.show(hits)
         except BaseException:
             # Rows of a broken answer are gone: the next call begins anew, behind the last batch that was given out.
             self._hits, self._run = None, self._run.behind(self._after)
             raise
+        self._is_brief &= len(hits) == self._batch_size
         if hits:
             self._after = hits[-1].order
         return shown
+
+    def _next_hits(self) -> Iterator[Hit]:
+        """What the next batch is taken from: many callers take one batch, and what follows may need another plan."""
+        run = self._run
+        if self._hits is None:
+            self._is_brief = run.query.request.rows_max is None
+            self._hits = run.hits(replace(run.request(), first=self._batch_size) if self._is_brief else None)
+        elif self._is_brief:
+            self._is_brief = False
+            if not run.is_planned_alike(self._batch_size):
+                self._run = run.behind(self._after)
+                self._hits = self._run.hits()
+        return self._hits
 
     @property
     def token(self) -> str:
