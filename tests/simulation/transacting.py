@@ -111,7 +111,9 @@ class _TransactingRun:
         plan = Plan.draw(chance, "busy" if self._is_rush else focus).sized(SeededChance(seed + 3))
         self._plan = replace(plan, **RUSHED) if self._is_rush else plan  # type: ignore[arg-type] # fields of a plan
         scheduler = Scheduler(SeededChance(seed + 1))
-        bucket = WideBucket(scheduler, SeededChance(seed + 2), self._plan.calm)
+        # A store that shows its time at first and never again is none that there is.
+        self._calm = replace(self._plan.calm, shows_time=self._plan.weather.shows_time)
+        bucket = WideBucket(scheduler, SeededChance(seed + 2), self._calm)
         settings = replace(self._plan.settings, transaction_seconds=OPEN_SECONDS[int(chance.fraction() * 3)])
         self.world = WideWorld(seed, scheduler, bucket, chance, settings)
 
@@ -157,7 +159,7 @@ class _TransactingRun:
             self._spawn_keepers(machines)
         while world.workers:
             world.scheduler.sleep(60_000)
-        world.bucket.weather = replace(plan.calm, shows_time=plan.weather.shows_time)
+        world.bucket.weather = self._calm
         if not self._is_rush:
             world.scheduler.sleep(1.1 * LATE_MS_MAX)
         self._finish(machines)

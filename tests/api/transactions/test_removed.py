@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.api.transactions.rig import connect
-from wormdb.errors import TransactionConflictError
+from wormdb.errors import ConflictError, TransactionConflictError
 
 if TYPE_CHECKING:
     from wormdb.api.database import Database
@@ -67,3 +67,19 @@ def test_a_removal_before_the_first_look_is_no_conflict(db: Database, other: Dat
         assert tx["one"].find_by_id("a") == {"id": "a", "n": 2}
         tx["two"].save({"id": "b"})
     assert other["two"].count() == 2
+
+
+def test_what_an_unfinished_transaction_wrote_is_not_taken_for_a_document_of_the_next_life(
+    db: Database, other: Database
+) -> None:
+    with db.transaction() as tx:
+        for name in ("one", "two"):
+            tx[name].insert({"id": "x", "n": 1})
+    early = other["one"].find_by_id("x")  # no entry has it yet, so it has no revision of its own
+    assert early is not None
+    db.drop("one")
+    db["one"].insert({"id": "x", "n": 2})
+    early["n"] = 3
+    with pytest.raises(ConflictError):
+        other["one"].save(early)
+    assert db["one"].find_by_id("x") == {"id": "x", "n": 2}

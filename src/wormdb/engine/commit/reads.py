@@ -69,7 +69,7 @@ class ReadGuard:
         seen = reads.seen
         if view.definition.versions != seen.definition.versions:
             self._refuse("the model has another version since it was read")
-        if _is_removed_since(seen, view):
+        if view.is_removed_since(seen.number):
             self._refuse("the collection was removed since it was read")
         changes = _changes_between(seen, view, reads.follower)
         if changes is None:
@@ -118,16 +118,6 @@ class ReadGuard:
             key=None if identity is None else identity.decode(),
             by=by,
         )
-
-
-def _is_removed_since(seen: View, view: View) -> bool:
-    """Whether a collection was removed after a state of it, perhaps to be made anew. No requests.
-
-    The entry that did so names no documents; and those of the next life count their versions from the start.
-    """
-    if view.definition.closed is not None:
-        return seen.definition.closed is None
-    return view.place is not None and view.place.root.removed > seen.number
 
 
 def _changes_between(seen: View, view: View, follower: LogFollower | None) -> list[DocumentChange] | None:
