@@ -338,7 +338,7 @@ class Group:
         if held is None:
             return False
         # What a transaction wrote that was not finished had no revision yet; but what follows it has another `seq`.
-        is_early = loaded.held.rev > loaded.number
+        is_early = loaded.held.rev > loaded.number and not view.is_removed_since(loaded.number)
         return held.seq == loaded.held.seq if is_early else held.version == loaded.held.version
 
     def owners(self, index: Index, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:

@@ -523,6 +523,11 @@ class View:
         found = self.overlay.scan(self.number, low, high)
         return [(key, self.shown(held)) for key, held in found] if self.is_ahead else found
 
+    def is_removed_since(self, number: int) -> bool:
+        """Whether the collection was removed after an entry: `seq` begins anew, and no change tells so. No requests."""
+        removed = 0 if self.place is None else self.place.root.removed
+        return number < (removed if self.definition.closed is None else self.number)
+
     def changes_since(self, number: int) -> list[DocumentChange] | None:
         """Every change after entry `number`, oldest first; None if the tail does not reach back. No requests.
 
