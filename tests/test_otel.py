@@ -17,7 +17,7 @@ import wormdb
 from wormdb import aio, otel
 from wormdb.errors import AlreadyExistsError, MissingExtraError
 from wormdb.otel import _shown_key
-from wormdb.system.tracing import current_tracer
+from wormdb.system import tracing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,7 +191,7 @@ def test_spans_lie_in_that_of_the_program_also_under_an_event_loop(recorder: Rec
 
 
 def test_without_a_tracer_nothing_is_imported_or_made() -> None:
-    assert current_tracer() is None
+    assert tracing.tracer is None
     program = """
 import sys, wormdb
 with wormdb.connect("memory://") as db:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import ACTOR_BYTES_MAX, METADATA_BYTES_MAX, Settings
+from wormdb.system import tracing
 from wormdb.system.deadline import Deadline, begin, end, within
-from wormdb.system.tracing import current_tracer
 
 if TYPE_CHECKING:
     from wormdb.system.clock import Clock
@@ -70,7 +70,7 @@ def _bounded(method: F, kind: CallKind) -> F:
     def call(self: _TimedCaller, *given: Any, timeout: float | None = None, **named: Any) -> Any:
         token = begin(self._limited(kind, timeout).deadline)
         try:
-            if current_tracer() is not None:
+            if tracing.tracer is not None:
                 return traced(operation, self, lambda: method(self, *given, **named))
             return method(self, *given, **named)
         finally:
@@ -86,7 +86,7 @@ _OPERATIONS = {"first": "find", "to_list": "find", "_flush": "flush"}
 
 def traced(operation: str, caller: object, work: Callable[[], T]) -> T:
     """What `work` returns or raises; a tracer, if there is one, is told that it is a call of the API."""
-    tracer = current_tracer()
+    tracer = tracing.tracer
     if tracer is None:
         return work()
     access: Any = getattr(caller, "_access", None)

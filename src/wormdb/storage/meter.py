@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, Self
 from wormdb.errors import ClosedError, InvalidRequestError, OutcomeUnknownError, UnavailableError
 from wormdb.settings import DELETE_MANY_KEYS, UPLOAD_PART_BYTES
 from wormdb.storage.store import OCTETS, Store, WrappedStore, coalesce
+from wormdb.system import tracing
 from wormdb.system.clock import Clock, SystemClock
-from wormdb.system.tracing import current_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -323,9 +323,8 @@ class MeteredStore(WrappedStore):
         self._lifetime.check()
         call = _OpenRequest(self, kind, key, count, next(self._number), self._clock.monotonic())
         self._waiting[call.number] = call.begun
-        tracer = current_tracer()
-        if tracer is not None:
-            call.span = tracer.request(kind.value, key)
+        if tracing.tracer is not None:
+            call.span = tracing.tracer.request(kind.value, key)
         return call
 
     def end(self, call: _OpenRequest, error: BaseException | None) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wormdb.errors import ClosedError
 from wormdb.settings import CLOSE_SECONDS, POOL_THREADS
+from wormdb.system import tracing
 from wormdb.system.deadline import Deadline, current, within
-from wormdb.system.tracing import current_tracer
 from wormdb.system.waiting import check_waiting
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class ThreadPool:
         """
         check_waiting("threads of the pool")
         executor = self._started()
-        deadline, tracer = current(), current_tracer()
+        deadline, tracer = current(), tracing.tracer
         call = None if tracer is None else tracer.here()
 
         def run(item: T) -> R:

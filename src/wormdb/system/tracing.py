@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-__all__ = ["CallTracer", "RequestSpan", "current_tracer", "set_tracer"]
+__all__ = ["CallTracer", "RequestSpan", "set_tracer", "tracer"]
 
 T = TypeVar("T")
 
@@ -44,15 +44,11 @@ class CallTracer(Protocol):
         ...
 
 
-_tracer: CallTracer | None = None
+tracer: CallTracer | None = None
+"""That of the process. It is looked at as `tracing.tracer`, without a call: every call of the API does."""
 
 
-def current_tracer() -> CallTracer | None:
-    """The tracer of the process; None if there is none."""
-    return _tracer
-
-
-def set_tracer(tracer: CallTracer | None) -> None:
+def set_tracer(following: CallTracer | None) -> None:
     """From now on calls tell this one; None ends it."""
-    global _tracer  # noqa: PLW0603 - one of the process, as its providers of spans are
-    _tracer = tracer
+    global tracer  # noqa: PLW0603 - one of the process, as its providers of spans are
+    tracer = following
