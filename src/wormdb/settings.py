@@ -70,6 +70,8 @@ PAGE_BYTES_MAX: Final = 64 * MIB
 """One page of a block, uncompressed: holds at least one document of the largest size."""
 FILE_BYTES_MAX: Final = 4 * DOCUMENT_BYTES_MAX
 """A readable file that is read whole: a document, or a change with what was before it and after it."""
+RECORDS_BYTES_MAX: Final = 256 * MIB
+"""Lines of all files of a collection that is read in place, many documents a file, unpacked: they are in memory."""
 OBJECT_BYTES_MAX: Final = 1024 * MIB
 """Any other object that is read whole, such as a block that is verified, or a manifest. No kind may be larger."""
 

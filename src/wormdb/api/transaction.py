@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, overload
 
 from wormdb.api.blob_methods import BlobMethods
-from wormdb.api.calls import reads
+from wormdb.api.calls import reads, traced
 from wormdb.api.collection import Collection
 from wormdb.api.familiar import FamiliarMethods, InsertManyResult
 from wormdb.api.modify import ModifyMethods
@@ -379,7 +379,7 @@ class Transaction:
         self._check_usable()
         try:
             self.check()
-            result = self._commit(timeout)
+            result = traced("commit", self, lambda: self._commit(timeout))
         except OutcomeUnknownError:
             self.state = "unknown"
             raise
