@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wormdb.errors import WormError
+from wormdb.server.accounts import EVERYTHING_ALLOWED
 from wormdb.server.commands import find_command
 from wormdb.server.faults import fault_of
 from wormdb.server.replies import ErrorReply, encode_reply
@@ -239,7 +240,10 @@ class Connection(asyncio.Protocol):
         session = self.session
         if not session.is_known and not command.is_open:
             raise ErrorReply("Authentication required.", "NOAUTH")
-        if command.group in _BUCKET_GROUPS and not session.account.may(session.namespace, write=command.is_write):
+        account = session.account
+        if account is EVERYTHING_ALLOWED or command.group not in _BUCKET_GROUPS:
+            return
+        if not account.may(session.namespace, write=command.is_write):
             raise ErrorReply(f"this user has no permissions to run '{command.name.lower()}' here", "NOPERM")
 
     def _read(self, command: Command, words: list[bytes], bucket: ServedBucket) -> None:
