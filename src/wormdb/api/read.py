@@ -14,7 +14,6 @@ from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json
 from wormdb.query.execute import answer
-from wormdb.query.planner.planner import are_alike, make_plan
 from wormdb.query.sources.engine import EngineSource
 from wormdb.system.types import LogNumber
 
@@ -71,9 +70,7 @@ class LogState(Generic[T]):
 
     def is_planned_alike(self, request: QueryRequest) -> bool:
         """Whether a request has the same plan for its first rows as for all of them. No requests."""
-        facts = self.source.facts
-        whole = make_plan(replace(request, first=None), facts, self._cache)
-        return are_alike(make_plan(request, facts, self._cache).root, whole.root)
+        return answer.is_planned_alike(request, self.source, cache=self._cache)
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has."""

@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
         if bucket is not None:
             return bucket.prefix
         if command.place == "handed":
-            return words[3].decode("utf-8", "replace")
+            return words[4].decode("utf-8", "replace")
         if command.name == "BUCKET.ADVANCE" and words[2].isdigit():
             cursor = self.session.cursors.get(int(words[2][:18]))
             return "" if cursor is None else cursor.bucket.prefix

@@ -159,6 +159,7 @@ class _Fellow:
             return
         wires = PeerWires(self.access)
         service.router = WriteRouter(self.routing, live, wires, clock=service.clock, chance=service.chance)
+        service.router.later = service.later
 
 
 def _reachable(address: str) -> str:
