@@ -138,6 +138,8 @@ class Access(Generic[T]):
     """Of reads that do not say it."""
     session: Session | None = None
     """The transaction or snapshot that this handle belongs to; None outside of one."""
+    guard: Guard | None = None
+    """What all batches of this handle are refused by, beside their own; it asks for nothing but events of the log."""
 
     @property
     def name(self) -> str:
@@ -237,8 +239,8 @@ class Access(Generic[T]):
         wanted = freshness or self.freshness
         ledger = self.ledger if self.readonly is None else self.log
         view = ledger.view(staleness_ms=wanted.stale_ms, at_least=wanted.at_least)
-        if wanted.stale_ms and not self._fits(view):
-            return self.present()
+        if wanted.stale_ms:
+            return view if self._fits(view) else self.present()
         self.writer.check_definition(view)
         return view
 
@@ -441,7 +443,7 @@ class Access(Generic[T]):
         known = self.known()
         events = self.writer.first_events(known)
         final = self.writer.final(operations, self.writer.in_force(known), by)
-        guards = Guards.of(self.writer.guard(final, events), guard)
+        guards = Guards.of(self.writer.guard(final, events), guard, self.guard)
         return self._commit(final, (*events, *also), by, guards, is_steady=guard is None)
 
     def commit_event(self, event: Event, by: Author, guard: Guard | None = None) -> CommitResult:

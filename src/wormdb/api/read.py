@@ -14,7 +14,6 @@ from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json
 from wormdb.query.execute import answer
-from wormdb.query.planner.planner import are_alike, make_plan
 from wormdb.query.sources.engine import EngineSource
 from wormdb.system.types import LogNumber
 
@@ -69,11 +68,9 @@ class LogState(Generic[T]):
         cache = access.plans if type(source) is EngineSource else None
         return answer.run(request, source, cache=cache, clock=access.clock)
 
-    def is_planned_alike(self, request: QueryRequest, first: int) -> bool:
+    def is_planned_alike(self, request: QueryRequest) -> bool:
         """Whether a request has the same plan for its first rows as for all of them. No requests."""
-        facts = self.source.facts
-        brief = make_plan(replace(request, first=first), facts, self._cache)
-        return are_alike(brief.root, make_plan(request, facts, self._cache).root)
+        return answer.is_planned_alike(request, self.source, cache=self._cache)
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has."""
@@ -272,10 +269,10 @@ class QueryRun(Generic[T]):
         query = replace(self.query, request=replace(self.query.request, after=order))
         return QueryRun(self.access, query, self._state)
 
-    def is_planned_alike(self, first: int) -> bool:
+    def is_planned_alike(self) -> bool:
         """Whether the first rows come by the same plan as all of them; files have one. No requests once it has rows."""
         state = self.state
-        return not isinstance(state, LogState) or state.is_planned_alike(self.query.request, first)
+        return not isinstance(state, LogState) or state.is_planned_alike(self.query.request)
 
     def request(self) -> QueryRequest:
         """The request, with its deadline if time is limited."""

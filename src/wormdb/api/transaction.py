@@ -92,6 +92,8 @@ class CollectionCommit:
     number: int | None
     """The log entry that has them. None if they are prepared: they are there for every reader, and an entry that is
     written later has them; only then is the revision of these documents known."""
+    since: int = 0
+    """The log number from which on every state has them: that of the entry, or of the one that prepared them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,7 +432,7 @@ class Transaction:
         guard = Guards.of(pending.guard, ReadGuard(session.folder, reads))
         done = access.ledger.commit(replace(pending, guard=guard, reads=reads), seconds=seconds)
         session.landed = int(done.number)
-        return TransactionCommit(done.id, {folder: CollectionCommit(len(done.changes), int(done.number))})
+        return TransactionCommit(done.id, {folder: CollectionCommit(len(done.changes), session.landed, session.landed)})
 
     def _commit_several(
         self, writing: dict[str, CollectionSession], reading: dict[str, CollectionSession], seconds: float
@@ -442,7 +444,9 @@ class Transaction:
             pending = self._defined(self._pending(session, self._accesses[folder]), self._accesses[folder])
             participants.append(Participant(session.ledger, pending, self._reads(session)))
         done = self._coordinator().commit(participants, seconds=seconds)
-        written = {folder: CollectionCommit(len(done.changes[folder]), None) for folder in writing}
+        written = {
+            folder: CollectionCommit(len(done.changes[folder]), None, int(done.numbers[folder])) for folder in writing
+        }
         return TransactionCommit(done.commit_id, written)
 
     def _defined(self, pending: Pending, access: Access[Any]) -> Pending:
