@@ -20,8 +20,6 @@ PUBLIC = {
     "history.tombstone": "what the trash says of a document",
     "index.read": "an index at the state of a view",
     "lists.definition": "indexes that are lists, and their kinds",
-    "lists.kind": "what a kind of lists is",
-    "lists.read": "lists at the state of a view",
     "log.entries": "entries by their numbers",
     "log.paths": "keys of objects",
     "log.root": "the root, and how it is swapped",
