@@ -19,6 +19,7 @@ PUBLIC = {
     "history.snapshots": "snapshots of documents",
     "history.tombstone": "what the trash says of a document",
     "index.read": "an index at the state of a view",
+    "lists.definition": "indexes that are lists, and their kinds",
     "log.entries": "entries by their numbers",
     "log.paths": "keys of objects",
     "log.root": "the root, and how it is swapped",
@@ -42,10 +43,11 @@ PUBLIC_TO = {
     "files": ("blocks.write", "history.changes", "log.objects"),
     "jobs": (
         *("bulk.rows", "commit.pinned", "log.clock", "log.peers"),
-        *("forward.analysis", "forward.compact", "forward.rebuild", "forward.rewrite"),
+        *("forward.analysis", "forward.compact", "forward.rebuild", "forward.rebuild_lists", "forward.rewrite"),
     ),
     "maintenance": (
         *("blocks.fetch", "blocks.write", "history.changes", "history.fold", "index.advance", "index.shelf"),
+        *("lists.audit", "lists.draft", "lists.shelf"),
         *("log.objects", "log.peers", "state.jobs", "state.projection", "state.successor", "state.trim"),
         *("tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
