@@ -186,6 +186,12 @@ class RemovedError(NotFoundError):
     default_fix = "finish it with db.drop(name) or `worm drop`: then the name is free again"
 
 
+class ErasedError(NotFoundError):
+    """The document was erased, by `Collection.erase`: nothing is kept but that it was, and when."""
+
+    default_fix = "nothing brings it back; a new document may have its id"
+
+
 class AlreadyExistsError(WormError):
     """The object, document or name exists already; the existing one was not touched."""
 

@@ -34,6 +34,7 @@ from wormdb.format.event import (
     RESERVED,
     BlobCondemned,
     CollectionClosed,
+    DocumentErased,
     IndexCreated,
     IndexReady,
     JobAttached,
@@ -91,7 +92,16 @@ class ApartError(ConflictError):
     """A batch cannot share an entry with those before it in the group: it comes after them."""
 
 
-_WAITING: Final = (SchemaChanged, IndexCreated, IndexReady, JobAttached, BlobCondemned, CollectionClosed, *RESERVED)
+_WAITING: Final = (
+    SchemaChanged,
+    IndexCreated,
+    IndexReady,
+    JobAttached,
+    BlobCondemned,
+    DocumentErased,
+    CollectionClosed,
+    *RESERVED,
+)
 """Events after which what a transaction has prepared might not be right: they come when none is pending."""
 
 
