@@ -9,6 +9,7 @@ WormError
 │   ├── SchemaMismatchError   the database has another definition: apply yours, or use its own
 │   └── ValidationError       correct the document; `problems` lists every field
 ├── NotFoundError             the thing does not exist
+│   ├── ErasedError           the document was erased: nothing brings it back
 │   └── RemovedError          the collection is being removed: finish that, or use another name
 ├── AlreadyExistsError        the thing exists already
 │   └── UniqueViolationError  another document has this value of a unique index

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.write.tables import TableKey
+    from wormdb.format.blob import BlobKey
     from wormdb.format.entry import LoggedChange
     from wormdb.format.event import Event
-    from wormdb.format.blob import BlobKey
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.query.planner.cache import PlanCache
     from wormdb.settings import Settings
@@ -445,7 +445,9 @@ class Access(Generic[T]):
         guards = Guards.of(self.writer.guard(final, events), guard)
         return self._commit(final, (*events, *also), by, guards, is_steady=guard is None)
 
-    def commit_event(self, event: Event, by: Author, guard: Guard | None = None, *operations: Operation) -> CommitResult:
+    def commit_event(
+        self, event: Event, by: Author, guard: Guard | None = None, *operations: Operation
+    ) -> CommitResult:
         """Commit one event, `operations` with it as they are, while `guard` accepts the state it will follow. 1 PUT."""
         self.check_mode()
         return self._commit(operations, (event,), by, Guards.of(self.writer.guard(operations, ()), guard))

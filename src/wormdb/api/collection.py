@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.arrow import TableReader
     from wormdb.api.calls import Author, CallKind
+    from wormdb.api.erase import EraseResult
     from wormdb.api.feed import ChangeStream
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.history import HistoryEntry
     from wormdb.api.imports.records import ImportOptions, ImportResult, Rejection
     from wormdb.api.records import Record
     from wormdb.api.status import CollectionManifest, ManifestStatus, ParquetFiles
-    from wormdb.api.erase import EraseResult
     from wormdb.api.trash import Trashcan, TrashedDocument
     from wormdb.api.write import PreparedOperation
     from wormdb.engine.commit.resolve import Fate
@@ -433,7 +433,7 @@ class Collection(NotebookMethods[T], ModifyMethods[T], IndexMethods[T], BlobMeth
         is deleted by the next garbage collection an hour later. `history` says ErasedError from then on; a new document
         may have the id. `worm verify --erased` proves it.
 
-        What `get_history` costs, 1 PUT, and as `forward` and `gc`; for each block that holds a version 1 GET and 2 PUTs.
+        Costs as `get_history`, 1 PUT, and as `forward` and `gc`; for each block that has a version 1 GET and 2 PUTs.
         Raises NotFoundError if there never was such a document, InvalidRequestError in a transaction, UnavailableError,
         and OutcomeUnknownError: call it again with `missing_ok`.
         """

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from wormdb.engine.state.definition import Definition
     from wormdb.files.foreign.collections import ForeignCollections
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.maintenance.collection import StoredCollection
     from wormdb.format.blob import BlobKey
+    from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.query.planner.cache import PlanCache
     from wormdb.schema.model import Schema

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.projection import Sizes
-    from wormdb.format.block import Row
     from wormdb.format.root import Root
     from wormdb.format.sample import Sample
 

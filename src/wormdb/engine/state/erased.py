@@ -76,9 +76,7 @@ def check_unerased(what: str, planned: int, root: Root) -> None:
     `planned` is `Root.erased_through` of that one: objects that were made of it may hold the document. No requests.
     """
     if root.erased_through > planned:
-        raise ConflictError(
-            what, reason=f"entry {root.erased_through} erased a document meanwhile", fix="run it again"
-        )
+        raise ConflictError(what, reason=f"entry {root.erased_through} erased a document meanwhile", fix="run it again")
 
 
 def _digest(salt: bytes, key: bytes) -> bytes:

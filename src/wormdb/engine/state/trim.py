@@ -91,7 +91,8 @@ class Trimmer:
 
         What came after the opening of a job that is still open stays: the job is checked against it when it is
         attached, and the time of that entry tells how long the job has been open. So does what came after a transaction
-        was prepared that is not finished. What comes before an erasure goes after an hour, whatever `retention_ms` says.
+        was prepared that is not finished.
+        What comes before an erasure goes after an hour, whatever `retention_ms` says.
         """
         through = self._applied_by(root, now, max(retention_ms, LOG_RETENTION_MS_MIN))
         # Entries up to one that erased a document hold it: they go as soon as no process may need them.
