@@ -51,17 +51,17 @@ class Eraser:
     past: Shelf
     writer: ObjectWriter
     sizes: Sizes
-    _gone: dict[str, None] = field(default_factory=dict)
+    _gone: dict[str, int] = field(default_factory=dict)
 
-    def run(self, root: Root, erased: Mapping[bytes, int]) -> tuple[Root, list[str]]:
+    def run(self, root: Root, erased: Mapping[bytes, int]) -> tuple[Root, dict[str, int]]:
         """A root that is to be swapped in, without rows of documents up to the entries that erased them.
 
-        And the keys of what it no longer names. No requests if `erased`, by keys of ids, is empty; else 1 GET for the
+        And the keys of what it no longer names, with the entry that needs each until it is trimmed, or 0. No requests if `erased`, by keys of ids, is empty; else 1 GET for the
         filter of each block whose range has one of the ids, unless that is kept, and for each block that has it 1 GET
         and 2 PUTs; 1 GET and 1 PUT for each page of a list in which one stands.
         """
         if not erased:
-            return root, []
+            return root, {}
         self._gone = {}
         fields: dict[str, Any] = {}
         for where in ("blocks", "attached", "history", "brought"):
@@ -73,7 +73,7 @@ class Eraser:
         changed = msgspec.structs.replace(root, statistics=None, **fields)
         # A block of a job may be in two lists, and have left both; what one of them still names stays.
         named = set(self._named(changed))
-        return changed, [key for key in self._gone if key not in named]
+        return changed, {key: number for key, number in self._gone.items() if key not in named}
 
     def _sampled(self, root: Root, sample: Sample, erased: Mapping[bytes, int]) -> Sample:
         """The sample without what was erased, unless it is there again: then the sample has the new document."""
@@ -115,7 +115,7 @@ class Eraser:
             if made == listed:
                 yield page
                 continue
-            self._gone[shelf.page_key(page.name)] = None
+            self._gone[shelf.page_key(page.name)] = 0
             if made:
                 yield from list_run(made, shelf, self.writer).parts
 
@@ -149,7 +149,9 @@ class Eraser:
         left = [(key, row) for key, row in rows if row.rev > erased.get(member_of(row) if is_past else key, 0)]
         if len(left) == len(rows):
             return [entry]
-        self._gone |= dict.fromkeys((shelf.block_key(entry.name), shelf.sidecar_key(entry.sidecar.name)))
+        needed = entry.run if where in ("attached", "brought") else 0  # the change feed reads what a job attached
+        for gone in (shelf.block_key(entry.name), shelf.sidecar_key(entry.sidecar.name)):
+            self._gone[gone] = max(needed, self._gone.get(gone, 0))
         columns = HISTORY_COLUMNS if is_past else Definition.of_root(root).columns
         blocks = BlockWriter(shelf, self.writer, self.sizes.block_target, columns, member_of if is_past else None)
         written = blocks.write(left, run=entry.run, level=entry.level, kind=entry.kind)

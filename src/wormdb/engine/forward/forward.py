@@ -146,8 +146,7 @@ class Forwarder:
         root, gone = Eraser(self.data, self.past, self.writer, self.sizes).run(root, erasures_of(entries))
         root = msgspec.structs.replace(root, **following_marks(root, entries, self.writer.chance))
         root, folded = self._folder.run(root, stages[-1].view)
-        retired += gone
-        return self._follow(current, root, dict.fromkeys(retired, 0) | folded, entries)
+        return self._follow(current, root, dict.fromkeys(retired, 0) | gone | folded, entries)
 
     def shrink(self, current: RootState, view: View) -> RootState:
         """Make a root smaller that has applied the state of `view`; the root as it then is. Costs as `Folder.run`."""

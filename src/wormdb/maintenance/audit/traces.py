@@ -156,7 +156,7 @@ class _Search:
             if self._text.encode() in body:
                 self._add(key, "it has the id")
             return
-        self._walk(key, content)
+        self._walk(key, content, is_file=True)
 
     def _frames(self, key: str, body: bytes) -> None:
         while body:
@@ -208,25 +208,27 @@ class _Search:
 
     # --- contents of messages ---
 
-    def _walk(self, key: str, content: Any) -> None:
-        """Look at every part of a decoded message or file."""
+    def _walk(self, key: str, content: Any, *, is_file: bool = False) -> None:
+        """Look at every part of a decoded message or file; names in messages are of the format, and short."""
         if isinstance(content, dict):
-            if any(content.get(name) == self.identity for name in _IDENTITIES):
+            if is_file and any(content.get(name) == self.identity for name in _IDENTITIES):
                 self._add(key, "it has the document, or a line about it")
             for name, part in content.items():
-                self._walk(key, name)
-                self._walk(key, part)
+                if is_file:
+                    self._string(key, name, is_mention=False)
+                self._walk(key, part, is_file=is_file)
         elif isinstance(content, list):
             for part in content:
-                self._walk(key, part)
+                self._walk(key, part, is_file=is_file)
         elif isinstance(content, str):
-            self._string(key, content)
+            # In messages ids are bytes: a text is the name of a thing, or an actor.
+            self._string(key, content, is_mention=True)
         elif isinstance(content, bytes):
             self._bytes(key, content)
 
-    def _string(self, key: str, text: str) -> None:
+    def _string(self, key: str, text: str, *, is_mention: bool) -> None:
         if text in (self.identity, self._text):
-            self._add(key, "it has the id")
+            self._add(key, "it has the id", is_mention=is_mention)
         for value in self.values:
             if value in text:
                 self._add(key, f"it has the value {value!r}")
@@ -253,7 +255,7 @@ class _Search:
 
     def _json(self, key: str, text: str) -> None:
         """The bytes of a document, of an id, or any others that are text."""
-        self._string(key, text)
+        self._string(key, text, is_mention=False)
         if self._text not in text:
             return
         try:

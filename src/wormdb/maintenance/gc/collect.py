@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -193,6 +193,10 @@ class _CollectionRound:
             if is_dry:
                 return None  # a store that shows no time is asked by writing to it
             now = self._probed()
+            if self.root.erased_through > self.root.trimmed:
+                # Otherwise a log without times is never trimmed. The root was read before that moment, so what it has
+                # applied was applied by then.
+                self.state = replace(self.state, time=now)
         tail = read_tail(site, self.root)
         jobs = OpenJobs.after(site, self.root, tail)
         stale = jobs.stale(now, self.rules.job_expiry_ms)
@@ -309,7 +313,7 @@ class _CollectionRound:
         """Put what is known now into the root. After it no process that read an older one can publish."""
         trimmer, now = self._trimmer, known.now
         raised = trimmer.raised(self.state, known.through)
-        at = self._probed() if retired.has_undated else StoreTime(0)
+        at = self._probed() if retired.has_undated(raised) else StoreTime(0)
         following = retired.following(raised, at, gone)
         if not is_held(self.root, now):
             following = msgspec.structs.replace(following, removed_at=None)
