@@ -16,7 +16,7 @@ from wormdb.settings import RETIRED_MS
 if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.calls import Author
-    from wormdb.engine.state.view import View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.format.blob import BlobKey
 
 __all__ = ["EraseResult", "erase_document"]
@@ -38,6 +38,20 @@ class EraseResult:
     """How long readers of older states may need what is to be deleted: garbage collection deletes it after that."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ErasureGuard:
+    """Refuses to erase a document that is no longer at the version whose blobs are known."""
+
+    key: bytes
+    seen: StoredVersion
+
+    def check(self, view: View) -> None:
+        """See `Guard`; raises ConflictError. Costs a look-up."""
+        held = view.get(self.key)
+        if held is None or held.version != self.seen.version:
+            raise ConflictError(f"document {self.seen.id.decode()}", reason="it changed before it was erased")
+
+
 def erase_document(access: Access[T], identity: Any, by: Author, *, missing_ok: bool = False) -> EraseResult:
     """Erase the document of an id. See `Collection.erase`."""
     what = f"erase of {identity!r} in {access.name}"
@@ -46,21 +60,28 @@ def erase_document(access: Access[T], identity: Any, by: Author, *, missing_ok: 
     access.check_mode()
     encoded = access.writer.encoded_id(identity)
     key = id_key(encoded)
-    view = access.present()
-    held = view.get(key)
-    if held is None or not held.seq:
-        if missing_ok:
-            return EraseResult(0, is_forwarded=view.number == view.base_number, wait_ms=0)
-        raise NotFoundError(what, reason="there is no such document, and never was", fix="check the id")
-    blobs = _blobs_of(access, view, key)
-    number = access.commit_event(DocumentErased(id=encoded), by, None, Remove(encoded)).number
-    return EraseResult(number, is_forwarded=_finish(access, blobs), wait_ms=RETIRED_MS)
+    for _ in range(access.settings.modify_attempts):
+        view = access.present()
+        held = view.get(key)
+        if held is None or not held.seq:
+            if missing_ok:
+                return EraseResult(0, is_forwarded=view.number == view.base_number, wait_ms=0)
+            raise NotFoundError(what, reason="there is no such document, and never was", fix="check the id")
+        blobs = _blobs_of(access, view, key, held)
+        # A delete that finds nothing to delete is no change: only then the event comes alone.
+        also = () if held.document is None else (Remove(encoded),)
+        guard = _ErasureGuard(key, held)
+        try:
+            number = access.commit_event(DocumentErased(id=encoded), by, guard, *also).number
+        except ConflictError:
+            continue  # another writer changed it meanwhile: that version is to be erased too
+        return EraseResult(number, is_forwarded=_finish(access, blobs), wait_ms=RETIRED_MS)
+    raise ConflictError(what, reason=f"another writer changed it {access.settings.modify_attempts} times in a row")
 
 
-def _blobs_of(access: Access[T], view: View, key: bytes) -> set[BlobKey]:
+def _blobs_of(access: Access[T], view: View, key: bytes, held: StoredVersion) -> set[BlobKey]:
     """The blobs to which any version of a document refers."""
-    held = view.get(key)
-    found = set(blob_keys_in(None if held is None else held.trash))
+    found = set(blob_keys_in(held.trash))
     for version in access.history(view).versions(key):
         found |= set(blob_keys_in(version.document))
     return found
