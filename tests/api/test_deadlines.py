@@ -129,6 +129,7 @@ OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "put_blob": lambda _, c: c.put_blob(b"bytes"),
     "create_index": lambda _, c: c.create_index("n"),
     "forward": lambda _, c: c.forward(),
+    "erase": lambda _, c: c.erase("a"),
     "drop": lambda d, _: d.drop("things"),
     "database forward": lambda db, c: db.forward([c.name]),
     "build_indexes": lambda _, c: c.build_indexes(),
@@ -158,6 +159,7 @@ DATABASE_OTHERS = {
     "adopt",
     "cost",
     "gc",
+    "find_traces",
     "removal",
     "list_collection_names",
 }

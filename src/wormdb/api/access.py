@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.write.tables import TableKey
+    from wormdb.format.blob import BlobKey
     from wormdb.format.entry import LoggedChange
     from wormdb.format.event import Event
     from wormdb.maintenance.gc.report import GcResult
@@ -75,8 +76,8 @@ class Home(Protocol):
         """A collection in a forked child, on what was opened there. No requests."""
         ...
 
-    def collect(self, folder: str, *, dry_run: bool) -> GcResult:
-        """Remove garbage from the collection in a folder."""
+    def collect(self, folder: str, *, dry_run: bool, unowned: Iterable[BlobKey] = ()) -> GcResult:
+        """Remove garbage from the collection in a folder; of `unowned` blobs without an owner at any age."""
         ...
 
     @property
@@ -446,10 +447,12 @@ class Access(Generic[T]):
         guards = Guards.of(self.writer.guard(final, events), guard, self.guard)
         return self._commit(final, (*events, *also), by, guards, is_steady=guard is None)
 
-    def commit_event(self, event: Event, by: Author, guard: Guard | None = None) -> CommitResult:
-        """Commit one event, while `guard` accepts the state it will follow. 1 PUT without competing writers."""
+    def commit_event(
+        self, event: Event, by: Author, guard: Guard | None = None, *operations: Operation
+    ) -> CommitResult:
+        """Commit one event, `operations` with it as they are, while `guard` accepts the state it will follow. 1 PUT."""
         self.check_mode()
-        return self._commit((), (event,), by, Guards.of(self.writer.guard((), ()), guard))
+        return self._commit(operations, (event,), by, Guards.of(self.writer.guard(operations, ()), guard))
 
     def job_spec(self, job: str, kind: str, by: Author, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
         """What a bulk job on this collection is to be, for `wormdb.engine.load`. 1 GET; raises as `commit`."""

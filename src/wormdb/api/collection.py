@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.arrow import TableReader
     from wormdb.api.calls import Author, CallKind
+    from wormdb.api.erase import EraseResult
     from wormdb.api.feed import ChangeStream
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.history import HistoryEntry
@@ -420,6 +421,25 @@ class Collection(NotebookMethods[T], ModifyMethods[T], IndexMethods[T], BlobMeth
         `snapshot` is added to the metadata. Raises NotFoundError if there is none of that time.
         """
         return self._recall.restore(identity, ts, self._access.by(actor, metadata))
+
+    @works
+    def erase(
+        self, identity: Any, *, missing_ok: bool = False, actor: str | None = None, metadata: Metadata = None
+    ) -> EraseResult:
+        """Leave nothing of a document: its versions, snapshots, trash, blobs of its own and readable files go.
+
+        From the entry on no read finds any of it, in no process. Then the log is brought forward, so that the root
+        names nothing that holds it, and garbage is collected once; what older roots named, and the log up to the entry,
+        is deleted by the next garbage collection an hour later. `history` says ErasedError from then on; a new document
+        may have the id. `worm verify --erased` proves it.
+
+        Costs as `get_history`, 1 PUT, and as `forward` and `gc`; for each block that has a version 1 GET and 2 PUTs.
+        Raises NotFoundError if there never was such a document, InvalidRequestError in a transaction, UnavailableError,
+        and OutcomeUnknownError: call it again with `missing_ok`.
+        """
+        from wormdb.api.erase import erase_document
+
+        return erase_document(self._access, identity, self._access.by(actor, metadata), missing_ok=missing_ok)
 
     # --- the trash ---
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.engine.transact.coordinator import Coordinator
     from wormdb.files.keeper import FilesKeeper
+    from wormdb.format.blob import BlobKey
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
@@ -130,9 +131,9 @@ class SessionHome:
         """The collection of a model, in the same transaction or snapshot."""
         return self.enter(self.home.access_of(model))
 
-    def collect(self, folder: str, *, dry_run: bool) -> GcResult:
+    def collect(self, folder: str, *, dry_run: bool, unowned: Iterable[BlobKey] = ()) -> GcResult:
         """As `Home`."""
-        return self.home.collect(folder, dry_run=dry_run)
+        return self.home.collect(folder, dry_run=dry_run, unowned=unowned)
 
     def again(self, access: Access[T]) -> Access[T]:
         """A transaction and a snapshot end with their process: a child uses neither."""

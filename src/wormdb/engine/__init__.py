@@ -48,7 +48,8 @@ PUBLIC_TO = {
     "maintenance": (
         *("blocks.fetch", "blocks.write", "history.changes", "history.fold", "index.advance", "index.shelf"),
         *("lists.audit", "lists.draft", "lists.shelf"),
-        *("log.objects", "log.peers", "state.jobs", "state.projection", "state.successor", "state.trim"),
+        *("log.objects", "log.peers", "state.erased", "state.jobs", "state.projection", "state.successor"),
+        "state.trim",
         *("tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
     "query": ("forward.analysis", "index.shelf"),

@@ -24,6 +24,7 @@ __all__ = [
     "RESERVED",
     "BlobCondemned",
     "CollectionClosed",
+    "DocumentErased",
     "Event",
     "FilesSwitched",
     "FunctionDropped",
@@ -216,6 +217,13 @@ class SnapshotTaken(_Event, frozen=True, tag="snapshot"):
     seq: Count = msgspec.field(name="s")
 
 
+class DocumentErased(_Event, frozen=True, tag="erase"):
+    """Nothing of a document stays that is of this entry or an earlier one: no version, no mark, not its place."""
+
+    id: bytes = msgspec.field(name="i")
+    """The document's id as extended JSON. It goes with the entry, which is trimmed early."""
+
+
 class BlobCondemned(_Event, frozen=True, tag="blob.condemn"):
     """The blob's key is never written again: next time the same content has the number of this entry as its suffix."""
 
@@ -275,6 +283,7 @@ Event = (
     | StreamAdvanced
     | SnapshotTaken
     | BlobCondemned
+    | DocumentErased
     | TransactionPrepared
     | TransactionFinished
     | Nothing

@@ -36,6 +36,7 @@ __all__ = [
     "AppliedMark",
     "CondemnedBlob",
     "DateCorrection",
+    "ErasedMark",
     "IndexRoot",
     "IndexState",
     "JobOutcome",
@@ -61,6 +62,8 @@ _VERSION_REMOVED: Final = 4
 """Of a root with `removed_at`: a release that does not know it would delete entries that others still need."""
 _VERSION_LISTS: Final = 5
 """Of a root with an index of lists: a release that does not know them would take it for a tree."""
+_VERSION_ERASED: Final = 5  # the same release knows both
+"""Of a root after an erasure: a release that does not know it could name blocks again that were made before."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -171,6 +174,14 @@ class DateCorrection(msgspec.Struct, frozen=True, array_like=True):
     time: Count
 
 
+class ErasedMark(msgspec.Struct, frozen=True, array_like=True):
+    """Something was erased by entry `number`, at `time` in ms since 1970: the salted hash of an id, and no more."""
+
+    digest: bytes
+    number: Count
+    time: Count
+
+
 class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The whole state of one log's projection through log number `applied`."""
 
@@ -238,6 +249,13 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pending: tuple[PendingTransaction, ...] = msgspec.field(name="tx", default=())
     """In the order of their entries."""
 
+    erased_through: Count = msgspec.field(name="et", default=0)
+    """The newest entry that erased a document: entries up to it are trimmed as soon as no reader needs them."""
+    erased_salt: bytes = msgspec.field(name="es", default=b"")
+    """What the ids of erased documents are hashed with."""
+    erased: tuple[ErasedMark, ...] = msgspec.field(name="er", default=())
+    """The newest of them, in order of their entries."""
+
     def index(self, name: str) -> IndexRoot | None:
         """The index of that name, or None."""
         return next((index for index in self.indexes if index.name == name), None)
@@ -281,6 +299,8 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
 
 def _version(root: Root) -> int:
     """The oldest version that does not misread it: one that passes over a pending transaction would."""
+    if root.erased_through:
+        return _VERSION_ERASED
     if any(index.lists is not None for index in root.indexes):
         return _VERSION_LISTS
     if root.removed_at is not None:
@@ -297,6 +317,8 @@ def _fault(root: Root) -> str | None:
         return "a block ends before it begins"
     if not _ascending([index.name for index in root.indexes]):
         return "its indexes are not in order of their names"
+    if root.erased_through > root.applied:
+        return f"entry {root.erased_through} erased a document but is not applied"
     if root.removed > root.trimmed:
         return f"it was removed by entry {root.removed} but is trimmed only to {root.trimmed}"
     if not _ascending([each.name for each in root.functions]):

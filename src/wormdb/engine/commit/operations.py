@@ -13,7 +13,7 @@ from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.blob import may_refer
-from wormdb.format.event import CollectionClosed, JobAttached, SchemaChanged
+from wormdb.format.event import CollectionClosed, DocumentErased, JobAttached, SchemaChanged
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class Pending:
     def is_alone(self) -> bool:
         """Whether it needs an entry for itself: what a job attaches, and a mapping, lies between before and after."""
         return any(
-            isinstance(event, JobAttached | CollectionClosed)
+            isinstance(event, JobAttached | CollectionClosed | DocumentErased)
             or (isinstance(event, SchemaChanged) and event.mapping is not None)
             for event in self.events
         )

@@ -34,6 +34,7 @@ from wormdb.format.event import (
     RESERVED,
     BlobCondemned,
     CollectionClosed,
+    DocumentErased,
     IndexCreated,
     IndexReady,
     JobAttached,
@@ -99,6 +100,7 @@ _WAITING: Final = (
     IndexReady,
     JobAttached,
     BlobCondemned,
+    DocumentErased,
     CollectionClosed,
     *RESERVED,
 )

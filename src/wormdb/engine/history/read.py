@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.blocks.runs import Part, Runs, merge_rows
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.history.changes import brought_by, loads_of_root, loads_of_tail, member_of, past_of, with_operations
+from wormdb.engine.state.erased import erasures_of, mark_of
 from wormdb.engine.state.moments import AsOf, check_begun, view_at
 from wormdb.engine.state.view import StoredVersion, View
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
@@ -116,6 +117,17 @@ class History:
             for version in recorded.versions
             if version.seq == wanted.get(recorded.key)
         }
+
+    def erased_at(self, key: bytes) -> int | None:
+        """When the document with an id's key `key` was erased, in ms since 1970; None if it was not. No requests.
+
+        A root forgets the oldest of more than ERASED_MARKS_MAX.
+        """
+        number = self._erased.get(key)
+        if number is not None:
+            return next(misc_ms(entry.misc) for entry in self._entries if entry.number == number)
+        mark = None if self._root is None else mark_of(self._root, key)
+        return None if mark is None else mark.time
 
     def snapshots(self, key: bytes) -> list[SnapshotVersion]:
         """The versions of a document that are snapshots, oldest first. Costs as `versions`."""
@@ -231,7 +243,15 @@ class History:
             blocks = [part for part in chosen if isinstance(part, BlockEntry)]
             pages = [part for part in chosen if isinstance(part, BlockPageRef)]
             found.append(Runs(self._past, blocks, pages, keyed=False).scan(low, high, member=member))
-        return merge_rows(found)
+        rows = merge_rows(found)
+        if not self._erased:
+            return rows
+        return ((place, row) for place, row in rows if row.rev > self._erased.get(member_of(row), 0))
+
+    @cached_property
+    def _erased(self) -> Mapping[bytes, int]:
+        """What entries after the root erased, each with the entry: what is not newer is as if it had never been."""
+        return erasures_of(self._entries)
 
     @cached_property
     def _brought(self) -> list[Sequence[Part]]:
@@ -248,14 +268,16 @@ class History:
         """What entries after the root hold themselves, by the keys of their documents."""
         found: dict[bytes, list[Version | SnapshotMark]] = {}
         for key, row in past_of(self._entries):
-            found.setdefault(key, []).append(row)
+            if row.rev > self._erased.get(key, 0):
+                found.setdefault(key, []).append(row)
         return found
 
     @cached_property
     def _loads(self) -> list[AttachedDocuments]:
         """What jobs attached: by entries that the root has applied, and by those after it."""
         rooted = [] if self._root is None or self._data is None else loads_of_root(self._root, self._data)
-        return rooted + loads_of_tail(self._view.overlay, self._view.number)
+        loads = rooted + loads_of_tail(self._view.overlay, self._view.number)
+        return [load.without(self._erased) for load in loads] if self._erased else loads
 
     # --- checks ---
 

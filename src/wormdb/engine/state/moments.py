@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from wormdb.engine.state.erased import erasures_of
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockPageRef
 from wormdb.format.event import JobAttached
@@ -99,7 +100,9 @@ def view_at(view: View, as_of: AsOf) -> View | None:
         begins = 0 if root is None else root.history_from
         if as_of.bound < begins:
             _too_old(as_of, f"history begins after entry {begins}", f"ask for entry {begins} or a later one")
-        return _earlier(view, as_of.bound) if as_of.bound >= base and not _is_mapped(view) else None
+        if as_of.bound < base or _is_mapped(view) or _erases(view, as_of.bound):
+            return None
+        return _earlier(view, as_of.bound)
     made = {entry.number: misc_ms(entry.misc) for entry in view.overlay.entries(view.number)}
     applied = 0 if root is None else misc_ms(root.misc)
     latest = max([as_of.now_ms, applied, *made.values()])
@@ -115,7 +118,7 @@ def view_at(view: View, as_of: AsOf) -> View | None:
     number = max([base, *reached])
     later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
     # What a job brought was made before its entry: only history tells what there was then.
-    return None if any(map(_brings, later)) else _earlier(view, number)
+    return None if any(map(_brings, later)) or _erases(view, number) else _earlier(view, number)
 
 
 def _is_mapped(view: View) -> bool:
@@ -128,6 +131,11 @@ def _earlier(view: View, number: int) -> View:
     later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
     added = sum(map(_added, later))
     return replace(view, number=LogNumber(number), count=view.count - added, pending=())
+
+
+def _erases(view: View, number: int) -> bool:
+    """Whether an entry after `number` erased something: an earlier state would still show it, history does not."""
+    return any(number < each for each in erasures_of(view.overlay.entries(view.number)).values())
 
 
 def _brings(entry: Entry) -> bool:
