@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
-from wormdb.format.event import CollectionClosed, FilesSwitched, TransactionPrepared
+from wormdb.format.event import CollectionClosed, ExpirySet, FilesSwitched, TransactionPrepared
 from wormdb.format.frame import (
     Count,
     Digest,
@@ -35,6 +35,7 @@ __all__ = [
     "AppliedMark",
     "CondemnedBlob",
     "DateCorrection",
+    "ExpiryEntry",
     "IndexRoot",
     "IndexState",
     "JobOutcome",
@@ -58,6 +59,8 @@ _VERSION_TRANSACTIONS: Final = 3
 """Of a root with pending transactions: a release that does not know them would write over what they hold."""
 _VERSION_REMOVED: Final = 4
 """Of a root with `removed_at`: a release that does not know it would delete entries that others still need."""
+_VERSION_EXPIRY: Final = 5
+"""Of a root with expiry: a release that does not know it would show documents whose time is over."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -152,6 +155,13 @@ class PendingTransaction(msgspec.Struct, frozen=True, kw_only=True, omit_default
     prepared: TransactionPrepared = msgspec.field(name="e")
 
 
+class ExpiryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When documents end by themselves, since entry `number`."""
+
+    number: Count = msgspec.field(name="n")
+    rule: ExpirySet = msgspec.field(name="e")
+
+
 class AppliedMark(msgspec.Struct, frozen=True, array_like=True):
     """Entries through `number` had been applied when the store's clock said `time`."""
 
@@ -232,6 +242,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In order of their names."""
     pending: tuple[PendingTransaction, ...] = msgspec.field(name="tx", default=())
     """In the order of their entries."""
+    expiries: tuple[ExpiryEntry, ...] = msgspec.field(name="ex", default=())
+    """What was said about the end of documents, in the order of the entries; the last is in force."""
 
     def index(self, name: str) -> IndexRoot | None:
         """The index of that name, or None."""
@@ -262,7 +274,7 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
     With `collection` it must also be that incarnation. Raises CorruptionError, UnsupportedFormatError.
     """
     frame = decode_frame(
-        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_REMOVED, bytes_max=ROOT_BYTES_MAX
+        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_EXPIRY, bytes_max=ROOT_BYTES_MAX
     )
     root = decode_message(_DECODER, frame.payload, name=name)
     if collection is not None and root.collection != collection:
@@ -276,6 +288,8 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
 
 def _version(root: Root) -> int:
     """The oldest version that does not misread it: one that passes over a pending transaction would."""
+    if root.expiries:
+        return _VERSION_EXPIRY
     if root.removed_at is not None:
         return _VERSION_REMOVED
     if root.pending:
