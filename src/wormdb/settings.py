@@ -138,6 +138,8 @@ MISC_LEAD_MS_MAX: Final = 3_600_000
 """By how much the time of an entry may be ahead of now: one further ahead is not written, and none follows it."""
 DATED_MAX: Final = 64
 """Corrections of times in a root."""
+EXPIRE_DOCUMENTS_MAX: Final = 1_000
+"""Documents whose time is over that one entry removes at most."""
 KNOWLEDGE_MS_MAX: Final = 60_000
 """How long what a process knows of a collection is trusted, between two answers, by the store's time."""
 REMOVED_MS: Final = 90_000

@@ -16,7 +16,7 @@ from wormdb.aio.notebook import AsyncNotebookMethods
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from typing import Unpack
 
     import polars as pl
@@ -204,6 +204,12 @@ class AsyncCollection(
                 self._inner.modify, identity, change, actor=actor, metadata=metadata, timeout=timeout
             ),
         )
+
+    async def expire(
+        self, field: str | None, after: str | timedelta | None = None, *, timeout: float | None = None
+    ) -> int:
+        """Have documents end by themselves: at the date in `field`, or `after` it, such as '7d'. The log number; 1 PUT."""
+        return cast("int", await self._runner.call(self._inner.expire, field, after, timeout=timeout))
 
     def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> AsyncBatch[T]:
         """Several changes that happen together or not at all. No requests until it is flushed."""

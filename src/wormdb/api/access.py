@@ -231,7 +231,7 @@ class Access(Generic[T]):
         if freshness.stale_ms and not self._fits(view):
             return self.get(key)
         self.writer.check_definition(view)
-        return view, held
+        return (view, ledger.expiry.living(view, held)) if view.definition.expiries else (view, held)
 
     def view(self, freshness: Freshness | None = None) -> View:
         """The state now, or one that is as new as told. 1 GET; raises SchemaMismatchError, InvalidRequestError."""
@@ -243,11 +243,12 @@ class Access(Generic[T]):
         if wanted.stale_ms:
             return view if self._fits(view) else self.present()
         self.writer.check_definition(view)
-        return view
+        return ledger.expiry.alive(view) if view.definition.expiries else view
 
     def trusted(self) -> View | None:
         """The state that this process knows, as `Ledger.trusted` says; None in a transaction. No requests."""
-        return self.ledger.trusted() if self.session is None else None
+        view = self.ledger.trusted() if self.session is None else None
+        return view if view is None or not view.definition.expiries else self.ledger.expiry.alive(view)
 
     def known(self) -> View:
         """The state as far as this process knows it, or that of a transaction. Costs as `Ledger.known`."""
@@ -276,7 +277,7 @@ class Access(Generic[T]):
             return self._view_of(self.session, None)
         view = self.log.view()
         self.writer.check_definition(view)
-        return view
+        return self.log.expiry.alive(view) if view.definition.expiries else view
 
     def write_tables(self, keys: Iterable[TableKey]) -> None:
         """Have the files of a manifest or of indexes as the state says, whatever became of them.
@@ -460,6 +461,8 @@ class Access(Generic[T]):
 
         self.check_mode()
         known = self.present()
+        if known.definition.expiries:
+            self.ledger.expiry.remove()  # tasks take what is stored for what is there
         self.writer.check_newest(known)
         if self.writer.model is None and known.definition.model is not None:
             raise InvalidRequestError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 from wormdb.api.schema import PublishedSchema
 from wormdb.engine.commit.resolve import landed
 from wormdb.engine.ledger import CommitResult, Ledger, Runtime
+from wormdb.engine.state.expiry import expiry_events
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt.adopt import Adopter, Adoption
 from wormdb.files.adopt.survey import AdoptionChoices
@@ -146,12 +147,14 @@ class AdoptionRequest:
 
     def _events(self, view: View, placement: Placement) -> tuple[Event, ...]:
         """What defines the collection; raises SchemaMismatchError if it has another definition already."""
-        stored, events = view.definition.model, []
+        stored = view.definition.model
+        events: list[Event] = []
         if stored is not None and replace(stored, mode=self.model.mode) != self.model:
             raise describe_mismatch(stored, self.model)
         body = self.model.canonical()
         if view.definition.body != body:
             events.append(SchemaChanged(definition=body))
+            events += expiry_events(stored, self.model, 0)
         switched = FilesSwitched(
             enabled=self.model.files,
             oplog=placement.oplog,

@@ -20,7 +20,7 @@ from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from typing import Unpack
 
     import polars as pl
@@ -281,6 +281,19 @@ class Collection(NotebookMethods[T], ModifyMethods[T], IndexMethods[T], BlobMeth
                 fix="give a function that takes the document",
             )
         return self._access.modify(identity, change, by)
+
+    @commits
+    def expire(self, field: str | None, after: str | timedelta | None = None, *, timeout: float | None = None) -> int:
+        """Have documents end by themselves: at the date in `field`, or `after` it, such as "7d". The log number; 1 PUT.
+
+        From that moment of the store's time on no read sees them, and the next forwarding or a node removes them: the
+        feed and history say `expire`. A document without a date there stays; of an array of dates the earliest counts.
+        With None documents stay again; what was removed stays removed. It counts for documents of before too. Raises
+        InvalidRequestError if the model says when documents end, and for what is not a field or a duration.
+        """
+        from wormdb.api.expiry import set_expiry  # few collections have one
+
+        return set_expiry(self._access, field, after)
 
     def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> Batch[T]:
         """Several changes that happen together or not at all. No requests until it is flushed."""

@@ -16,7 +16,7 @@ import msgspec
 
 from wormdb.api.calls import reads
 from wormdb.api.options import check_query, refuse_token, seal, unseal
-from wormdb.api.read import QueryRun, open_state
+from wormdb.api.read import AnyState, LogState, QueryRun, open_state
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import write_projection
 from wormdb.engine.state.moments import AsOf
@@ -56,6 +56,7 @@ class _Token(msgspec.Struct, frozen=True, array_like=True):
     opened_ms: int
     after: bytes | None
     is_raw: bool = False
+    seen_ms: int | None = None
 
 
 class Cursor(Generic[T]):
@@ -142,6 +143,7 @@ class Cursor(Generic[T]):
             opened_ms=self._opened_ms,
             after=self._after,
             is_raw=query.is_raw,
+            seen_ms=query.moment.seen_ms,
         )
         return seal("cursor", msgspec.msgpack.encode(token))
 
@@ -196,8 +198,13 @@ def open_cursor(
         )
     query = check_query(access, filter, options, first=batch_size)
     state = open_state(access, query.moment, query.freshness)
-    pinned = query if query.moment is not None else query.at(AsOf.number(state.number))
+    pinned = query if query.moment is not None else query.at(AsOf.number(state.number, seen_ms=_seen_ms(state)))
     return Cursor(QueryRun(access, pinned, state), batch_size, access.clock.now_ms())
+
+
+def _seen_ms(state: AnyState[Any]) -> int | None:
+    """When a state was shown, if documents of it end by themselves."""
+    return state.view.now_ms if isinstance(state, LogState) else None
 
 
 def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
@@ -217,7 +224,7 @@ def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
     pinned = replace(
         query,
         request=replace(query.request, after=read.after),
-        moment=AsOf(read.bound, read.is_time, access.clock.now_ms() if read.is_time else 0),
+        moment=AsOf(read.bound, read.is_time, access.clock.now_ms() if read.is_time else 0, seen_ms=read.seen_ms),
         is_past=read.is_past,
     )
     return Cursor(QueryRun(access, pinned), read.batch_size, read.opened_ms)

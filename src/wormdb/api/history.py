@@ -46,7 +46,7 @@ class HistoryEntry:
     """Counts the document's changes, from 1, without gaps, also over deletes."""
     rev: int
     """The log number; give it to `as_of` to see the collection as it was then. What was adopted has the adoption's."""
-    op: Literal["create", "update", "delete", "restore", "purge"]
+    op: Literal["create", "update", "delete", "restore", "purge", "expire"]
     ts: datetime
     """When, by the clock of the process that made it, in UTC."""
     actor: str | None

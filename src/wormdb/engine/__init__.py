@@ -37,7 +37,7 @@ PUBLIC_TO = {
     "api": (
         *("blocks.memory", "bulk.attach", "bulk.columns", "bulk.rows", "bulk.task", "commit.blobs", "commit.define"),
         *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "migrate", "tree.extract"),
-        *("state.follower", "transact.coordinator"),
+        *("state.expiry", "state.follower", "transact.coordinator"),
     ),
     "cli": ("log.peers",),
     "files": ("blocks.write", "history.changes", "log.objects"),

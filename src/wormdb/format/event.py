@@ -26,6 +26,7 @@ __all__ = [
     "CollectionClosed",
     "DocumentErased",
     "Event",
+    "ExpirySet",
     "FilesSwitched",
     "FunctionDropped",
     "FunctionRegistered",
@@ -147,6 +148,15 @@ class FilesSwitched(_Event, frozen=True, tag="files"):
     trash: Place = msgspec.field(name="t", default="root")
     name: str = msgspec.field(name="n", default="")
     """The collection's folder inside those at the root of the bucket, ending with /."""
+
+
+class ExpirySet(_Event, frozen=True, tag="expiry"):
+    """Documents end by themselves from here on: `after_ms` behind the date at `path`; without a path none does."""
+
+    path: str | None = msgspec.field(name="f", default=None)
+    after_ms: Count = msgspec.field(name="a", default=0)
+    since_ms: Count = msgspec.field(name="s", default=0)
+    """When this was said, by the store's time as its writer knew it: for states of the past."""
 
 
 class ShardsChanged(_Event, frozen=True, tag="shards"):
@@ -274,6 +284,7 @@ Event = (
     | FunctionRegistered
     | FunctionDropped
     | FilesSwitched
+    | ExpirySet
     | ShardsChanged
     | CollectionClosed
     | JobOpened

@@ -49,6 +49,8 @@ def _check_model(model: Model, path: str, report: ProblemReport) -> None:
     _check_indexes(model, join_path(path, "indexes"), report)
     _check_manifest(model, join_path(path, "manifest"), report)
     _check_snapshots(model, join_path(path, "snapshots"), report)
+    if model.expire_at is not None:
+        _check_expiry(model, model.expire_at, join_path(path, "expireAt"), report)
 
 
 def _check_file(model: Model, path: str, report: ProblemReport) -> None:
@@ -135,6 +137,17 @@ def _check_snapshots(model: Model, path: str, report: ProblemReport) -> None:
     snapshots = model.snapshots
     if not snapshots.enabled and snapshots.to_json():
         report.warn(join_path(path, "enabled"), "snapshots are set up, but not enabled", 'add "enabled": true')
+
+
+def _check_expiry(model: Model, dotted: str, path: str, report: ProblemReport) -> None:
+    """A document ends by a date: a declared one, or those that the database keeps."""
+    if dotted in {"createdAt", "updatedAt"}:
+        return
+    _check_field_path(model, dotted, path, report)
+    field = model.field_at(dotted)
+    kinds = [] if field is None else [field.type, "" if field.items is None else field.items.type]
+    if field is not None and not {"datetime", "any"} & set(kinds):
+        report.error(path, f"{dotted[:60]!r} is a {field.type}, not a date", 'declare it as {"type": "datetime"}')
 
 
 def _check_field_path(model: Model, dotted: str, path: str, report: ProblemReport) -> None:

@@ -198,6 +198,7 @@ class Forwarder:
             files=view.definition.files,
             versions=view.definition.versions,
             functions=view.definition.functions,
+            expiries=view.definition.expiries,
             pending=carried(view.pending),
             jobs=stage.jobs.outcomes(),
             changes=root.changes + len(step.net) + (0 if step.attached is None else _rows(step.attached)),

@@ -20,6 +20,7 @@ from wormdb.engine.blocks.runs import Part, Runs, merge_rows
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.history.changes import brought_by, loads_of_root, loads_of_tail, member_of, past_of, with_operations
 from wormdb.engine.state.erased import erasures_of, mark_of
+from wormdb.engine.state.expiry import ExpiryRule, rule_at
 from wormdb.engine.state.moments import AsOf, check_begun, view_at
 from wormdb.engine.state.view import StoredVersion, View
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
@@ -151,7 +152,9 @@ class History:
             return view.get(key)
         self._check_begun(as_of)
         versions, _ = self._read(key, as_of)
-        return _held(versions[-1]) if versions else None
+        held = _held(versions[-1]) if versions else None
+        rule = self._rule(as_of)
+        return held if held is None or rule is None else _shown(held, rule, as_of)
 
     # --- the whole collection ---
 
@@ -167,7 +170,8 @@ class History:
         if view is not None:
             return view.scan(low, high)
         self._check_begun(as_of)
-        return self._scan_past(as_of, low, high)
+        found, rule = self._scan_past(as_of, low, high), self._rule(as_of)
+        return found if rule is None else ((key, _shown(held, rule, as_of)) for key, held in found)
 
     def documents(self, low: bytes = b"", high: bytes | None = None) -> Iterator[DocumentHistory]:
         """All that history has of each document whose id's key is in a range, in order of key.
@@ -181,6 +185,11 @@ class History:
         for key, found in groupby(heapq.merge(*layers, key=lambda each: each[0]), key=lambda each: each[0]):
             versions, marks = self._told([row for _, row in found])
             yield DocumentHistory(key, versions, _kept(versions, marks))
+
+    def _rule(self, as_of: AsOf) -> ExpiryRule | None:
+        """Which documents were not seen at a time, though no entry had removed them yet; None if all were."""
+        expiries = self._view.definition.expiries
+        return rule_at(expiries, as_of) if expiries and as_of.shown_ms is not None else None
 
     def _decoded(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | SnapshotMark]]:
         rows = self._rows(past_from(low), None if high is None else past_from(high), as_of=None)
@@ -344,6 +353,12 @@ def _versions_of(
 
 def _loaded(load: AttachedDocuments, low: bytes, high: bytes | None) -> Iterator[_VersionRow]:
     return (_VersionRow(key, held.seq, held) for key, held in load.layer.scan(low, high))
+
+
+def _shown(held: StoredVersion, rule: ExpiryRule, as_of: AsOf) -> StoredVersion:
+    """What was seen of a version at a moment."""
+    is_over = held.document is not None and rule.is_over(held.document, as_of.shown_ms or 0)
+    return StoredVersion(held.id, held.rev, held.seq, None) if is_over else held
 
 
 def _held(version: Version) -> StoredVersion:

@@ -434,6 +434,8 @@ class View:
     """Transactions that are prepared and not finished, in the order of their entries."""
     committed: frozenset[str] = frozenset()
     """Those of them that have committed all the same: what they write lies on top."""
+    now_ms: int | None = None
+    """The store's time at which it is shown: the ends of documents that were over then lie on top. None: all are."""
 
     @property
     def place(self) -> Place | None:
@@ -576,7 +578,9 @@ class View:
         view = self
         while isinstance(view.overlay, TopOverlay):
             view = view.overlay.uncovered(view)
-        return replace(view, committed=frozenset()) if view.committed else view
+        if view.now_ms is not None or view.committed:
+            return replace(view, committed=frozenset(), now_ms=None)
+        return view
 
 
 def changed_after(view: View, number: int) -> list[StoredVersion] | None:

@@ -123,15 +123,20 @@ class OplogEntry:
     """The number of the change in the log of the collection; None in files of others."""
 
 
+_ENDS: Final = frozenset({"purge", "expire"})
+"""Deletes of a kind of their own, which the seed's operations do not have."""
+
+
 def oplog_file(version: Version, before: bytes | None, model: Model | None) -> bytes:
     """The file of a version; `before` is the document as the version before it left it. No requests.
 
     An update of which history does not know what was before is written with the whole document. A purge is a delete
-    without a document, with `purge` in its metadata.
+    without a document, with `purge` in its metadata; the end of a document
+    whose time was over is a delete with `expire` there.
     """
     entry: dict[str, Any] = {
         "seq": version.seq,
-        "op": "delete" if version.op == "purge" else version.op,
+        "op": "delete" if version.op in _ENDS else version.op,
         "ts": iso_text(moment(misc_ms(version.misc))),
     }
     if version.actor is not None:
@@ -142,12 +147,12 @@ def oplog_file(version: Version, before: bytes | None, model: Model | None) -> b
             name: [plain_value(name, one, model), plain_value(name, two, model)] for name, (one, two) in found.items()
         }
     elif version.op != "purge":
-        whole = before if version.op == "delete" else version.document
+        whole = before if version.op in {"delete", "expire"} else version.document
         if whole is not None:
             entry["snapshot"] = plain_document(whole, model)
     metadata = {} if version.meta is None else msgspec.json.decode(version.meta)
-    if version.op == "purge":
-        metadata["purge"] = True
+    if version.op in _ENDS:
+        metadata[version.op] = True
     if metadata:
         entry["metadata"] = metadata
     return indent({**entry, "log": version.rev})
