@@ -81,11 +81,11 @@ def test_scores_are_those_of_fractions(distance: Any, one: list[float], other: l
         assert score is None
     else:
         assert score == pytest.approx((1 + float(dot) / lengths) / 2, abs=1e-12)
-        assert 0.0 <= score <= 1.0
+        assert 0.0 <= (score or 0.0) <= 1.0
 
 
 def test_the_best_come_first_and_ties_are_in_order_of_id() -> None:
-    documents = [
+    documents: list[dict[str, Any]] = [
         {"_id": "b", "v": [0.0, 1.0]},
         {"_id": "c", "v": [1.0, 0.0]},
         {"_id": "a", "v": [0.0, 2.0]},

@@ -14,8 +14,9 @@ from tests.query.execute.test_plans_agree import poorer
 from tests.query.execute.worlds import WORLDS
 from wormdb.bql.match import compile_filter
 from wormdb.bql.nearest import DISTANCES, Near, nearest
-from wormdb.query.execute import rank
 from wormdb.query.execute.answer import count_plan, run_plan
+from wormdb.query.execute.rank import Ranking
+from wormdb.query.execute.rows import DocumentBatch
 from wormdb.query.plan import Empty
 from wormdb.query.planner.planner import candidates
 from wormdb.query.request import BY_ID
@@ -69,10 +70,10 @@ def test_no_row_that_is_left_out_roughly_is_among_the_best(
 ) -> None:
     near = Near(("v",), tuple(own), k, distance)
     documents = [{"_id": number, "v": row} for number, row in enumerate(rows)]
-    ranking, plain = rank.Ranking(near), rank.Ranking(near)
+    ranking, plain = Ranking(near), Ranking(near)
     plain._rough = None
     for start in range(0, len(rows), 40):
-        batch = rank.DocumentBatch(
+        batch = DocumentBatch(
             [number.to_bytes(2, "big") for number in range(start, min(start + 40, len(rows)))],
             documents[start : start + 40],
             None,
