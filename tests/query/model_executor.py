@@ -29,6 +29,7 @@ from wormdb.query.plan import (
     IndexCount,
     IndexScan,
     Intersection,
+    NearestScan,
     Order,
     Part,
     Rank,
@@ -121,8 +122,8 @@ class Model:
                 rows = self._after(self._run(child, request), request)
                 assert rows.are_sure
                 return Rows(rows.keys[offset:][:limit], rows.known)
-            case IndexCount():
-                raise AssertionError("a count has no rows")
+            case IndexCount() | NearestScan():
+                raise AssertionError("a count has no rows, and candidates are not exact")
 
     def _ids(self, node: IdLookup | IndexScan | Intersection | Union) -> Rows:
         only_ids = frozenset(["_id"])

@@ -14,9 +14,9 @@ from wormdb.query.plan import ALL_IDS
 from wormdb.schema.model import SYSTEM_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from wormdb.bql.nearest import Distance
+    from wormdb.bql.nearest import Distance, Near
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOTHING_KEPT",
+    "Candidates",
     "CountingSource",
     "Entries",
     "Facts",
     "IndexFacts",
+    "NearestSource",
     "NothingKept",
     "QuerySource",
     "Residency",
@@ -96,6 +98,23 @@ class CountingSource(Protocol):
 
     def count_all(self) -> int:
         """The exact number of documents. No requests."""
+        ...
+
+
+@runtime_checkable
+class NearestSource(Protocol):
+    """A source with indexes of vectors."""
+
+    def nearest(self, name: str) -> Candidates:
+        """The candidates of an index by its name, one of `facts.vectors`. No requests yet."""
+        ...
+
+
+class Candidates(Protocol):
+    """What an index of vectors tells."""
+
+    def candidates(self, near: Near, probes: int, among: Container[bytes] | None = ...) -> Iterator[bytes]:
+        """Keys of ids, about the nearest first, of some of its lists and of the tail; with `among` only these."""
         ...
 
 
@@ -223,6 +242,12 @@ class VectorFacts:
     path: Path
     dimensions: int
     distance: Distance
+    entries: int = 0
+    """Vectors, without those of the tail."""
+    lists: int = 1
+    runs: int = 0
+    bytes: int = 0
+    """Stored bytes of its lists."""
 
 
 Traits: TypeAlias = "tuple[int, tuple[tuple[Index, tuple[bool, ...], tuple[bool, ...]], ...]]"
