@@ -19,6 +19,7 @@ PUBLIC = {
     "history.snapshots": "snapshots of documents",
     "history.tombstone": "what the trash says of a document",
     "index.read": "an index at the state of a view",
+    "lists.centroids": "lists of vectors, and their middles",
     "lists.definition": "indexes that are lists, and their kinds",
     "lists.kind": "what a kind of lists is",
     "lists.nearest": "candidates for the nearest vectors",

@@ -140,7 +140,8 @@ class NearestScan(msgspec.Struct, frozen=True):
 
     index: str
     near: Near
-    probes: int
+    probes: int | None
+    """None for all lists."""
     child: Node | None = None
 
 

@@ -42,8 +42,8 @@ class NearestReader:
     kind: VectorKind
     _tail: tuple[list[bytes], Codes, Singles] | None = field(default=None, init=False)
 
-    def candidates(self, near: Near, probes: int, among: Container[bytes] | None = None) -> Iterator[bytes]:
-        """Keys of ids in the order of rough scores, the best first: from the nearest `probes` lists, and the tail.
+    def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = None) -> Iterator[bytes]:
+        """Keys of ids in the order of rough scores, the best first: from the nearest `probes` lists, or all, and the tail.
 
         With `among` only those keys. Costs 1 GET for what was learned and 1 for the directory of each object of the
         lists, in two rounds; then as `ListReader.read`. Raises CorruptionError, SnapshotTooOldError, MissingExtraError.
@@ -87,7 +87,7 @@ class NearestReader:
             yield from some[numpy.lexsort((some, -scores[some]))].tolist()
             size *= 4
 
-    def _read(self, code: Codes, scales: Singles, probes: int) -> list[RunList]:
+    def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[RunList]:
         trained = self.reader.trained()
         if trained is None:
             keys: Sequence[bytes] = (ONLY_LIST,)

@@ -17,10 +17,11 @@ _SURE: Final = 0.9995
 """From this share on all lists are read."""
 
 
-def count_probes(lists: int, recall: float | None) -> int:
-    """How many of so many lists are read to find a share of the true answer. No requests."""
+def count_probes(lists: int, recall: float | None) -> int | None:
+    """How many of so many lists are read to find a share of the true answer; None for all. No requests."""
     wanted = RECALL if recall is None else recall
     if wanted >= _SURE:
-        return lists
+        return None
     more: float = pow((1.0 - RECALL) / (1.0 - wanted), _STEEPNESS)
-    return min(lists, ceil(_PROBES * sqrt(lists) * more))
+    probes = ceil(_PROBES * sqrt(lists) * more)
+    return None if probes >= lists else probes

@@ -223,7 +223,7 @@ def _detail(node: Node) -> str:
         case Order(_, sort, first):
             return f"{sort if sort.fields else '_id'}{'' if first is None else f', first {first:,}'}"
         case NearestScan(name, near, probes, child):
-            return f"{name}, {near.distance}, {_counted(probes, 'list')}{'' if child is None else ', only ids below'}"
+            return f"{name}, {near.distance}, {_probed(probes)}{'' if child is None else ', only ids below'}"
         case Rank(_, near, enough):
             least = "" if near.min_score is None else f", score {near.min_score:g} or more"
             of = "" if enough is None else f" of {_counted(enough, 'candidate')}"
@@ -233,6 +233,10 @@ def _detail(node: Node) -> str:
             return ", ".join([*parts, *([f"limit {limit:,}"] if limit is not None else [])])
         case _:
             return ""
+
+
+def _probed(probes: int | None) -> str:
+    return "all lists" if probes is None else _counted(probes, "list")
 
 
 # --- texts ---

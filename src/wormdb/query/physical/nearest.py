@@ -95,7 +95,7 @@ def propose_lists(
     """
     found = facts.find_vectors(near.path)
     assert found is not None, "without an index only an exact answer is possible"
-    probes = count_probes(found.lists, near.recall)
+    probes: int | None = count_probes(found.lists, near.recall)
     recall = RECALL if near.recall is None else near.recall
     enough = near.k + min(max(near.k, ENOUGH_LEAST), ENOUGH_MOST)
     if isinstance(tree, MatchAll):
@@ -103,10 +103,10 @@ def propose_lists(
         reason = f"index {found.name}, {_lists(probes, found)}, recall about {recall:g}"
         yield NearestWay("nearest", f"lists of {found.name}", reason, rank(request, root))
         return
-    matches, scanned = share * facts.rows, found.entries * probes / found.lists
-    if share < SHARE_USUAL:
+    if probes is not None and share < SHARE_USUAL:
         # Few of the rows of a list match, so more lists are needed; of very few matches all are.
-        probes = found.lists if matches <= 2 * scanned else min(2 * probes, found.lists)
+        is_few = share * facts.rows <= 2 * found.entries * probes / found.lists
+        probes = None if is_few or 2 * probes >= found.lists else 2 * probes
     reason = f"index {found.name}, {_lists(probes, found)}"
     only = Rank(Fetch(NearestScan(found.name, near, probes, ids)), near, enough)
     yield NearestWay("nearest", f"lists of {found.name}, only matches", f"{reason}, only matches", rank(request, only))
@@ -115,8 +115,8 @@ def propose_lists(
     yield NearestWay("nearest", what, f"{reason}, candidates tested", rank(request, tested))
 
 
-def _lists(probes: int, found: VectorFacts) -> str:
-    return f"{probes:,} of {found.lists:,} list{'' if found.lists == 1 else 's'}"
+def _lists(probes: int | None, found: VectorFacts) -> str:
+    return "all lists" if probes is None else f"{probes:,} of {found.lists:,} lists"
 
 
 def rank(request: QueryRequest, root: Node) -> Node:

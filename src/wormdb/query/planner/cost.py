@@ -378,9 +378,10 @@ class _Estimator:
         """Lists of an index of vectors: those of large objects by ranges, small objects whole."""
         found = self.facts.find_vectors(node.near.path)
         assert found is not None, "the facts have the index of the plan"
-        share = min(node.probes / found.lists, 1.0)
+        probes = found.lists if node.probes is None else min(node.probes, found.lists)
+        share = probes / found.lists
         is_large = found.bytes > LISTS_WHOLE_BYTES
-        requests = found.runs + (found.lists > 1) + (JOINED * node.probes if is_large else 0.0)
+        requests = found.runs + (found.lists > 1) + (JOINED * probes if is_large else 0.0)
         size = found.bytes * (share if is_large else 1.0) + found.lists * (found.dimensions + 4.0)
         scanned = found.entries * share
         work = NEAREST + scanned * (CODE + found.dimensions * PRODUCT) + found.lists * found.dimensions * PRODUCT

@@ -222,7 +222,9 @@ def _nearest_plans(
     ways = [
         NearestWay(rated.candidate.strategy, rated.candidate.what, nearest.why_exact(rated.candidate.reason()), root)
         for rated in _rated(question, without)
-        if request.strategy in {None, rated.candidate.strategy}
+        # Without a filter, columns narrow nothing: all documents would be fetched one by one.
+        if request.strategy == rated.candidate.strategy
+        or (request.strategy is None and (question.conjunction.filters or rated.candidate.way != ("columns", "fetch")))
         for root in (nearest.rank(request, Rank(rated.root, resolved)),)
     ]
     if not resolved.is_exact and request.strategy is None:

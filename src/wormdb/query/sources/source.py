@@ -113,8 +113,8 @@ class NearestSource(Protocol):
 class Candidates(Protocol):
     """What an index of vectors tells."""
 
-    def candidates(self, near: Near, probes: int, among: Container[bytes] | None = ...) -> Iterator[bytes]:
-        """Keys of ids, about the nearest first, of some of its lists and of the tail; with `among` only these."""
+    def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = ...) -> Iterator[bytes]:
+        """Keys of ids, about the nearest first, of `probes` lists or of all, and of the tail; with `among` only these."""
         ...
 
 
@@ -245,6 +245,7 @@ class VectorFacts:
     entries: int = 0
     """Vectors, without those of the tail."""
     lists: int = 1
+    """About."""
     runs: int = 0
     bytes: int = 0
     """Stored bytes of its lists."""

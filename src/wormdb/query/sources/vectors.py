@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wormdb.engine.lists.centroids import count_lists
 from wormdb.engine.lists.definition import kind_for
 from wormdb.engine.lists.nearest import NearestReader
 from wormdb.engine.lists.read import read_lists
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from wormdb.format.root import IndexRoot
 
 __all__ = ["find_vector_facts", "open_nearest"]
-
-_HEAD_BYTES = 16
-"""Of what was learned, beside the middles of lists."""
 
 
 def find_vector_facts(view: View) -> tuple[VectorFacts, ...]:
@@ -40,14 +38,13 @@ def _facts_of(name: str, kind: VectorKind, stored: IndexRoot | None) -> VectorFa
     head = None if stored is None else stored.lists
     if head is None:
         return VectorFacts(name, kind.path, kind.dimensions, kind.distance)
-    trained = 0 if head.trained is None else head.trained.length - _HEAD_BYTES
     return VectorFacts(
         name,
         kind.path,
         kind.dimensions,
         kind.distance,
         entries=head.entries,
-        lists=max(trained // (kind.dimensions + 4), 1),
+        lists=1 if head.trained is None else count_lists(head.trained.documents),
         runs=len(head.runs),
         bytes=head.size,
     )
