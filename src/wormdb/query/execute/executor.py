@@ -28,7 +28,22 @@ from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.order import Ordering, is_by_id, order_keys
 from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch
 from wormdb.query.physical.question import filter_paths
-from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, Node, Order, Part, Residual, Scan, Union
+from wormdb.query.plan import (
+    Empty,
+    Fetch,
+    IdLookup,
+    IndexScan,
+    Intersection,
+    NearestScan,
+    Node,
+    Order,
+    Part,
+    Rank,
+    Residual,
+    Scan,
+    Union,
+)
+from wormdb.query.sources.source import NearestSource
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
@@ -246,7 +261,7 @@ def find_asked_paths(root: Node, facts: Facts) -> frozenset[str]:
 def _way_down(root: Node) -> list[Node]:
     """The nodes from the root to the first one that has no single child."""
     way = [root]
-    while isinstance(node := way[-1], Fetch | Residual | Order | Part):
+    while isinstance(node := way[-1], Fetch | Residual | Order | Rank | Part):
         way.append(node.child)
     return way
 
@@ -259,7 +274,7 @@ _ALL = Demand()
 class Executor:
     """Carries out one plan for one request."""
 
-    __slots__ = ("_after_below", "_limits", "_root", "clock", "request", "source", "watch")
+    __slots__ = ("_after_below", "_limits", "_root", "clock", "request", "scores", "source", "watch")
 
     def __init__(self, request: QueryRequest, source: QuerySource, clock: Clock, watch: Watch | None = None) -> None:
         """Nothing is read yet; `watch` measures nodes."""
@@ -267,6 +282,8 @@ class Executor:
         self.source = source
         self.clock = clock
         self.watch = watch
+        self.scores: dict[bytes, float] = {}
+        """By key the scores of rows that were ranked, filled before the first of them is given."""
         self._root: Node = Empty()
         self._after_below: Node | None = None
         self._limits = QueryLimits(request, clock)
@@ -343,6 +360,16 @@ class Executor:
             self._limits.look(len(batch))
             yield batch
 
+    def _nearest(self, node: NearestScan, demand: Demand) -> Iterator[RowBatch]:
+        assert isinstance(self.source, NearestSource), "the facts have an index of vectors"
+        among = None if node.child is None else self._ids(node.child)[0]
+        keys = self.source.nearest(node.index).candidates(node.near, node.probes, among)
+        size = demand.first
+        while some := list(islice(keys, self._limits.allowed(size))):
+            self._limits.look(len(some))
+            yield KeyBatch(some, is_sure=False)
+            size = min(2 * size, BATCH_MAX)
+
     def _combined(self, node: Intersection | Union, demand: Demand) -> Iterator[RowBatch]:
         first, *others = node.children
         keys, is_sure = self._ids(first)
@@ -402,6 +429,23 @@ class Executor:
         self._limits.check_time()
         yield from ordering.rows(BATCH_MAX)
 
+    def _ranked(self, node: Rank, _: Demand) -> Iterator[RowBatch]:
+        from wormdb.query.execute.rank import Ranking  # few queries ask for vectors
+
+        ranking, paths, taken = Ranking(node.near), (node.near.field,), 0
+        for batch in self._run(node.child, Demand(in_order=False) if node.enough is None else Demand(node.enough)):
+            # Decoded, vectors are many times as long as they are stored.
+            for start in range(0, len(batch), BATCH_MAX):
+                ranking.add(self._told(batch.cut(start, min(start + BATCH_MAX, len(batch))), paths))
+                self._limits.check_time()
+            taken += len(batch)
+            if node.enough is not None and taken >= node.enough:
+                break
+        found, scores = ranking.finish()
+        self.scores.update(scores)
+        if len(found):
+            yield found
+
     def _part(self, node: Part, demand: Demand) -> Iterator[RowBatch]:
         wanted = (
             demand.rows if node.limit is None else node.limit if demand.rows is None else min(node.limit, demand.rows)
@@ -429,9 +473,11 @@ class Executor:
         IdLookup: _named,
         Intersection: _combined,
         Union: _combined,
+        NearestScan: _nearest,
         Fetch: _fetched,
         Residual: _residual,
         Order: _ordered,
+        Rank: _ranked,
         Part: _part,
     }
     """How the rows of each kind of node are found."""

@@ -25,8 +25,10 @@ from wormdb.query.plan import (
     IndexCount,
     IndexScan,
     Intersection,
+    NearestScan,
     Order,
     Part,
+    Rank,
     Residual,
     Scan,
     Union,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
     from wormdb.query.execute.measure import Measurement
     from wormdb.query.plan import Node, QueryPlan, RejectedPlan
-    from wormdb.query.request import Strategy
+    from wormdb.query.request import PlanStrategy
 
 __all__ = ["Explanation", "PlanStep", "expect", "explain_plan", "render"]
 
@@ -79,7 +81,7 @@ class PlanStep:
 class Explanation:
     """How a query is answered, or was: `taken` is there only after it ran."""
 
-    strategy: Strategy
+    strategy: PlanStrategy
     reason: str
     estimated_requests: int
     """Of a process that keeps nothing; `plan.cost` says how many are left for this one."""
@@ -200,7 +202,9 @@ def render(explained: Explanation) -> str:
 def _children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Union | Intersection):
         return node.children
-    return (node.child,) if isinstance(node, Fetch | Residual | Order | Part) else ()
+    if isinstance(node, NearestScan):
+        return () if node.child is None else (node.child,)
+    return (node.child,) if isinstance(node, Fetch | Residual | Order | Rank | Part) else ()
 
 
 def _detail(node: Node) -> str:
@@ -218,11 +222,21 @@ def _detail(node: Node) -> str:
             return tree.text
         case Order(_, sort, first):
             return f"{sort if sort.fields else '_id'}{'' if first is None else f', first {first:,}'}"
+        case NearestScan(name, near, probes, child):
+            return f"{name}, {near.distance}, {_probed(probes)}{'' if child is None else ', only ids below'}"
+        case Rank(_, near, enough):
+            least = "" if near.min_score is None else f", score {near.min_score:g} or more"
+            of = "" if enough is None else f" of {_counted(enough, 'candidate')}"
+            return f"{near.field}, {near.distance}, first {near.k:,}{of}{least}"
         case Part(_, offset, limit):
             parts = [f"offset {offset:,}"] if offset else []
             return ", ".join([*parts, *([f"limit {limit:,}"] if limit is not None else [])])
         case _:
             return ""
+
+
+def _probed(probes: int | None) -> str:
+    return "all lists" if probes is None else _counted(probes, "list")
 
 
 # --- texts ---

@@ -16,7 +16,8 @@ from wormdb.bql.tree import Filter, MatchNone, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
-from wormdb.query.physical import indexes, scans
+from wormdb.query.physical import indexes, nearest, scans
+from wormdb.query.physical.nearest import NearestWay
 from wormdb.query.physical.question import Candidate, Question, Way, filter_paths, join_names
 from wormdb.query.plan import (
     Cost,
@@ -27,6 +28,7 @@ from wormdb.query.plan import (
     Order,
     Part,
     QueryPlan,
+    Rank,
     RejectedPlan,
     Residual,
     Scan,
@@ -41,6 +43,7 @@ from wormdb.query.selectivity import Selectivity
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
+    from wormdb.bql.nearest import Near
     from wormdb.format.path import Path
     from wormdb.query.plan import Node
     from wormdb.query.sources.source import Facts
@@ -78,6 +81,8 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
 
     Raises InvalidRequestError if the strategy that was asked for cannot answer it.
     """
+    if request.near is not None:
+        return _nearest_plans(request, request.near, facts)[0]
     key = None if cache is None else shape_key(request)
     if cache is not None and (choice := cache.find(key, facts)) is not None:
         plan = _planned_again(request, facts, choice)
@@ -115,6 +120,8 @@ def candidates(request: QueryRequest, facts: Facts, *, without: Collection[str] 
 
     `without` names rules of the optimizer to leave out.
     """
+    if request.near is not None:
+        return _nearest_plans(request, request.near, facts, without=without)
     question = Question(request, facts, _simplified(request.filter, facts))
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
@@ -199,6 +206,42 @@ def _empty(request: QueryRequest) -> QueryPlan:
     return QueryPlan(Empty(), request.strategy or "index_lookup", _CONTRADICTION, Cost())
 
 
+# --- the nearest ---
+
+
+def _nearest_plans(
+    request: QueryRequest, near: Near, facts: Facts, *, without: Collection[str] = ()
+) -> list[QueryPlan]:
+    """The plans for the nearest documents, the cheapest first. No requests. Raises InvalidRequestError."""
+    resolved = nearest.resolve(near, facts)
+    matching = nearest.matching_request(request, resolved)
+    question = Question(matching, facts, _simplified(matching.filter, facts))
+    if isinstance(question.tree, MatchNone):
+        return [_empty(request)]
+    selectivity, speed = Selectivity(facts), speed_of(facts)
+    _rate(question)  # raises if the strategy that was asked for is impossible
+    ways = [
+        NearestWay(rated.candidate.strategy, rated.candidate.what, nearest.why_exact(rated.candidate.reason()), root)
+        for rated in _rated(question, without)
+        # Without a filter, columns narrow nothing: all documents would be fetched one by one.
+        if request.strategy == rated.candidate.strategy
+        or (request.strategy is None and (question.conjunction.filters or rated.candidate.way != ("columns", "fetch")))
+        for root in (nearest.rank(request, Rank(rated.root, resolved)),)
+    ]
+    if not resolved.is_exact and request.strategy is None:
+        ids = _rated(Question(nearest.ids_request(matching), facts, question.tree), without)[0].root
+        share = selectivity.share(question.tree)
+        ways += nearest.propose_lists(request, resolved, facts, question.tree, ids, share)
+    rated_ways = [(estimate(way.root, facts, selectivity), way) for way in ways]
+    rated_ways.sort(key=lambda pair: pair[0].score(speed))
+    least = max(rated_ways[0][0].score(speed), 1.0)
+    rejected = tuple(
+        RejectedPlan(way.strategy, way.what, each.cost, f"{each.score(speed) / least:.1f} times the cost")
+        for each, way in rated_ways[1 : 1 + _REJECTED_MAX]
+    )
+    return [QueryPlan(way.root, way.strategy, way.reason, each.cost, rejected) for each, way in rated_ways]
+
+
 # --- the same choice again ---
 
 
@@ -267,7 +310,7 @@ def _entries(root: Node, facts: Facts) -> float:
 
 
 def _index_scans(node: Node) -> Iterator[IndexScan]:
-    while isinstance(node, Fetch | Residual | Order | Part):
+    while isinstance(node, Fetch | Residual | Order | Rank | Part):
         node = node.child
     if isinstance(node, IndexScan):
         yield node
