@@ -183,6 +183,10 @@ BULK_PORTION_BYTES: Final = 96 * MIB
 BULK_LAYERS_MAX: Final = 16
 """Runs of one bulk job that may overlap when it is attached: a look-up asks the filter of each until the log is
 forwarded, which makes one of them."""
+VECTOR_DIMENSIONS_MAX: Final = 4_096
+"""Numbers in one vector."""
+NEAR_ROWS_MAX: Final = 1_000
+"""Documents that a query for the nearest ones gives at most."""
 PURGE_MAX: Final = 10_000
 """Documents that one batch takes from the trash."""
 STAGE_BYTES: Final = 2 * MIB

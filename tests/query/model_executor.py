@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from wormdb.bql.match import compile_filter
+from wormdb.bql.nearest import nearest
 from wormdb.bql.sorting import sort_key
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.tree.definition import array_fields
@@ -30,6 +31,7 @@ from wormdb.query.plan import (
     Intersection,
     Order,
     Part,
+    Rank,
     Residual,
     Scan,
     Union,
@@ -112,6 +114,9 @@ class Model:
                 order = sort_key(sort)
                 ordered = sorted(rows.keys, key=lambda key: order(self.documents[key]))
                 return Rows(ordered[:first], rows.known)
+            case Rank(child, near):
+                ranked = nearest(near, [self.documents[key] for key in self._run(child, request).keys])
+                return Rows([encode_key(document["_id"]) for _, document in ranked], None)
             case Part(child, offset, limit):
                 rows = self._after(self._run(child, request), request)
                 assert rows.are_sure

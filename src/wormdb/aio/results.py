@@ -45,6 +45,10 @@ class AsyncResults(AsyncHandle[Any], Generic[T]):
         """The rows in their order. 1 GET for the log in a warm process, and what the plan costs: see `explain`."""
         return self._runner.stream(lambda: iter(self._inner))
 
+    def scored(self) -> AsyncIterator[tuple[T, float]]:
+        """The rows of a query with `near`, each with its score: the best first. Costs as going through the rows."""
+        return self._runner.stream(self._inner.scored)
+
     async def to_list(self) -> list[T]:
         """All rows."""
         return cast("list[T]", await self._runner.call(self._inner.to_list))

@@ -51,6 +51,8 @@ def tell_unknown_fields(model: Model, request: QueryRequest, choice: UnknownFiel
 def _paths(request: QueryRequest) -> Iterator[Path]:
     yield from _filtered(request.filter)
     yield from (field.path for field in request.sort.fields)
+    if request.near is not None:
+        yield request.near.path
     if request.projection is not None:
         from wormdb.bql.projection import paths_of
 

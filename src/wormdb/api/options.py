@@ -26,6 +26,7 @@ from wormdb.settings import INT_MAX
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from wormdb.bql.nearest import Near, WrittenNear
     from wormdb.engine.state.moments import AsOf
     from wormdb.schema.model import Model
 
@@ -43,6 +44,7 @@ __all__ = [
     "id_or_filter",
     "page_token",
     "read_filter",
+    "refuse_beside_near",
     "refuse_token",
     "seal",
     "state_token",
@@ -125,6 +127,9 @@ class FindOneOptions(TypedDict, total=False):
 
     sort: WrittenSort | SortSpec
     """"name", "-name", ["city", "-age"], [("name", "desc")]; ties, and without it all rows, are in order of id."""
+    near: WrittenNear | None
+    """Only the nearest vectors, the nearest first: {"embedding": {"vector": v, "k": 10}}; also recall, exact, min_score
+    and distance. A vector is a list, an array of numpy, or packed; neither sort nor page go with it."""
     strategy: Strategy | None
     """The only way to be used: index_lookup, manifest_scan, manifest_fetch or full_scan; an error if it cannot be."""
     max_scanned: int | None
@@ -250,6 +255,7 @@ def check_query(
             strategy=_strategy(options.get("strategy"), what),
             rows_max=_whole(options.get("max_scanned"), "max_scanned", 1, what),
             is_raw=is_raw and select is None and not populate,
+            near=_near(options, what),
         ),
         collection=access.ledger.collection,
         moment=moment,
@@ -269,7 +275,7 @@ def _tell_typos(access: Access[Any], model: Model, request: QueryRequest) -> Non
     """As `tell_unknown_fields`; an equality of a declared field, which most queries are, costs nothing more."""
     tree = request.filter
     is_known = type(tree) is Compare and len(tree.path) == 1 and tree.path[0] in model.fields
-    if is_known and request.sort is BY_ID and request.projection is None:
+    if is_known and request.sort is BY_ID and request.projection is None and request.near is None:
         return
     if access.settings.unknown_fields != "ignore":
         from wormdb.api.names import tell_unknown_fields
@@ -388,6 +394,26 @@ def _names(value: object, what: str) -> tuple[str, ...]:
         reason = f"populate must be a list of names, not {value!r:.60}"
         raise InvalidRequestError(what, reason=reason, fix='name refs of the model, as in ["customer"]')
     return tuple(dict.fromkeys(names))
+
+
+def _near(options: Mapping[str, Any], what: str) -> Near | None:
+    written = options.get("near")
+    if written is None:
+        return None
+    others = [name for name in ("sort", "page") if options.get(name) is not None]
+    if others:
+        raise refuse_beside_near(what, others[0])
+    from wormdb.bql.nearest import parse_near  # few queries ask for vectors
+
+    near = parse_near(written)
+    # Indexes are of the present: of another moment every match is scored.
+    return near if options.get("as_of") is None else replace(near, is_exact=True)
+
+
+def refuse_beside_near(what: str, name: str) -> InvalidRequestError:
+    """What is raised for an option that does not go with `near`. No requests."""
+    reason = f"near and {name} together: the nearest come first, and there are k of them"
+    return InvalidRequestError(what, reason=reason, fix=f"leave out {name}; a larger k gives more rows")
 
 
 # --- pages ---

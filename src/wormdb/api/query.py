@@ -11,6 +11,7 @@ from wormdb.api.calls import CallKind, reads
 from wormdb.api.options import Moment, WrittenFilter, WrittenSelect, check_query, read_filter
 from wormdb.api.read import Aggregator
 from wormdb.api.results import Results
+from wormdb.bql.nearest import parse_near
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection
 from wormdb.bql.tree import Filter, conjunction, disjunction
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.api.access import Access
+    from wormdb.bql.nearest import Distance
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.request import Strategy
     from wormdb.system.deadline import within
@@ -33,8 +35,8 @@ T = TypeVar("T")
 class Query(Generic[T]):
     """A query that does not change: every call gives a new one, so that a part can be kept and used again.
 
-    Conditions all hold; `sort`, `limit`, `offset`, `select`, `populate`, `strategy`, `as_of`, `at_least` and `stale_ms`
-    replace what was there.
+    Conditions all hold; `sort`, `near`, `limit`, `offset`, `select`, `populate`, `strategy`, `as_of`, `at_least` and
+    `stale_ms` replace what was there.
     Mistakes are raised by the call that makes them, as InvalidRequestError; unknown refs when rows are wanted. No
     requests until then.
     """
@@ -144,6 +146,25 @@ class Query(Generic[T]):
     def populate(self, *refs: str) -> Query[dict[str, Any]]:
         """The documents that these refs lead to, in their places. Rows are plain dicts then."""
         return cast("Query[dict[str, Any]]", self._with(populate=refs))
+
+    def near(  # noqa: PLR0913 - one keyword for each choice
+        self,
+        field: str,
+        vector: Any,
+        *,
+        k: int = 10,
+        recall: float | None = None,
+        exact: bool = False,
+        min_score: float | None = None,
+        distance: Distance | None = None,
+    ) -> Query[T]:
+        """Only the `k` documents whose vectors at a field are nearest to this one, the nearest first.
+
+        `recall` is the share of the true answer that an index must find on average; with `exact` every document that
+        matches is scored, with an index or without. Rows below `min_score` are left out.
+        """
+        options = {"vector": vector, "k": k, "recall": recall, "exact": exact, "min_score": min_score}
+        return self._with(near=parse_near({field: {**options, "distance": distance}}))
 
     def strategy(self, name: Strategy) -> Query[T]:
         """The only way to be used: index_lookup, manifest_scan, manifest_fetch or full_scan."""

@@ -8,6 +8,7 @@ PUBLIC = {
     "aggregation": "functions over documents, in groups",
     "functions": "named filters, expanded",
     "match": "whether a document matches: what every plan must agree with",
+    "nearest": "the documents whose vectors are nearest to one",
     "numbers": "exact sums, and the arithmetic of updates",
     "parse": "filters as mappings, read into trees",
     "positions": "the element of an array that a filter matched",

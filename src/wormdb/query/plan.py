@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from wormdb.bql.nearest import Near
 from wormdb.bql.sorting import SortSpec
 from wormdb.bql.tree import Filter
 from wormdb.engine.tree.entries import Range
@@ -43,6 +44,7 @@ __all__ = [
     "Order",
     "Part",
     "QueryPlan",
+    "Rank",
     "RejectedPlan",
     "Residual",
     "Scan",
@@ -129,6 +131,13 @@ class Order(msgspec.Struct, frozen=True):
     first: int | None = None
 
 
+class Rank(msgspec.Struct, frozen=True):
+    """The rows with the best scores, the best first and ties in order of id; `near` has a distance."""
+
+    child: Node
+    near: Near
+
+
 class Part(msgspec.Struct, frozen=True):
     """Rows without the first `offset`, and `limit` at most."""
 
@@ -140,7 +149,7 @@ class Part(msgspec.Struct, frozen=True):
 Ids: TypeAlias = IndexScan | Union | Intersection | IdLookup
 """Nodes that find ids."""
 Node: TypeAlias = (
-    Empty | Scan | IdLookup | IndexScan | Intersection | Union | IndexCount | Fetch | Residual | Order | Part
+    Empty | Scan | IdLookup | IndexScan | Intersection | Union | IndexCount | Fetch | Residual | Order | Rank | Part
 )
 
 
@@ -192,7 +201,7 @@ class QueryPlan(msgspec.Struct, frozen=True):
 
 def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with every node changed, those below first; the same object if nothing did. No requests."""
-    if isinstance(node, Fetch | Residual | Order | Part):
+    if isinstance(node, Fetch | Residual | Order | Rank | Part):
         child = rebuild(node.child, change)
         return change(node if child is node.child else msgspec.structs.replace(node, child=child))
     if isinstance(node, Union | Intersection):

@@ -9,6 +9,7 @@ from wormdb.bql.sorting import SortSpec
 from wormdb.bql.tree import EVERYTHING, Filter
 
 if TYPE_CHECKING:
+    from wormdb.bql.nearest import Near
     from wormdb.bql.projection import Projection
 
 __all__ = ["BY_ID", "STRATEGIES", "QueryRequest", "Strategy"]
@@ -41,5 +42,7 @@ class QueryRequest:
     """The deadline on the monotonic clock, in seconds; after it the query raises UnavailableError."""
     is_raw: bool = False
     """Rows are wanted as they are stored, not decoded; only of whole documents."""
+    near: Near | None = None
+    """Of the rows that match only those with the nearest vectors, the nearest first; then there is no other order."""
     is_count: bool = False
     """Only the number of rows is wanted, not the rows."""

@@ -133,7 +133,8 @@ class ForeignAnswer:
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has. A count of all documents costs the manifest, or else a listing."""
-        if isinstance(request.filter, MatchAll) and request.after is None and request.strategy is None:
+        is_of_all = isinstance(request.filter, MatchAll) and request.after is None and request.near is None
+        if is_of_all and request.strategy is None:
             number = self._count_all()
             if number is not None:
                 left = max(number - request.offset, 0)
@@ -224,6 +225,12 @@ class ForeignAnswer:
 
     def _tried(self, request: QueryRequest, work: Callable[[FilePlan, QueryRequest], R]) -> R:
         """The result of `work` by the chosen plan; by a full scan, if a file contradicts the manifest or the index."""
+        if request.near is not None:
+            raise InvalidRequestError(
+                f"near {request.near.field}",
+                reason="another program keeps these files",
+                fix="take them over with worm adopt, or import them",
+            )
         if self._contradiction is None:
             choice = choose(request, self.files)
             try:

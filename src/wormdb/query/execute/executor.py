@@ -28,7 +28,20 @@ from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.order import Ordering, is_by_id, order_keys
 from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch
 from wormdb.query.physical.question import filter_paths
-from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, Node, Order, Part, Residual, Scan, Union
+from wormdb.query.plan import (
+    Empty,
+    Fetch,
+    IdLookup,
+    IndexScan,
+    Intersection,
+    Node,
+    Order,
+    Part,
+    Rank,
+    Residual,
+    Scan,
+    Union,
+)
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
@@ -246,7 +259,7 @@ def find_asked_paths(root: Node, facts: Facts) -> frozenset[str]:
 def _way_down(root: Node) -> list[Node]:
     """The nodes from the root to the first one that has no single child."""
     way = [root]
-    while isinstance(node := way[-1], Fetch | Residual | Order | Part):
+    while isinstance(node := way[-1], Fetch | Residual | Order | Rank | Part):
         way.append(node.child)
     return way
 
@@ -259,7 +272,7 @@ _ALL = Demand()
 class Executor:
     """Carries out one plan for one request."""
 
-    __slots__ = ("_after_below", "_limits", "_root", "clock", "request", "source", "watch")
+    __slots__ = ("_after_below", "_limits", "_root", "clock", "request", "scores", "source", "watch")
 
     def __init__(self, request: QueryRequest, source: QuerySource, clock: Clock, watch: Watch | None = None) -> None:
         """Nothing is read yet; `watch` measures nodes."""
@@ -267,6 +280,8 @@ class Executor:
         self.source = source
         self.clock = clock
         self.watch = watch
+        self.scores: dict[bytes, float] = {}
+        """By key the scores of rows that were ranked, filled before the first of them is given."""
         self._root: Node = Empty()
         self._after_below: Node | None = None
         self._limits = QueryLimits(request, clock)
@@ -402,6 +417,20 @@ class Executor:
         self._limits.check_time()
         yield from ordering.rows(BATCH_MAX)
 
+    def _ranked(self, node: Rank, _: Demand) -> Iterator[RowBatch]:
+        from wormdb.query.execute.rank import Ranking  # few queries ask for vectors
+
+        ranking, paths = Ranking(node.near), (node.near.field,)
+        for batch in self._run(node.child, Demand(in_order=False)):
+            # Decoded, vectors are many times as long as they are stored.
+            for start in range(0, len(batch), BATCH_MAX):
+                ranking.add(self._told(batch.cut(start, min(start + BATCH_MAX, len(batch))), paths))
+                self._limits.check_time()
+        found, scores = ranking.finish()
+        self.scores.update(scores)
+        if len(found):
+            yield found
+
     def _part(self, node: Part, demand: Demand) -> Iterator[RowBatch]:
         wanted = (
             demand.rows if node.limit is None else node.limit if demand.rows is None else min(node.limit, demand.rows)
@@ -432,6 +461,7 @@ class Executor:
         Fetch: _fetched,
         Residual: _residual,
         Order: _ordered,
+        Rank: _ranked,
         Part: _part,
     }
     """How the rows of each kind of node are found."""

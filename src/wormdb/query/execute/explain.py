@@ -27,6 +27,7 @@ from wormdb.query.plan import (
     Intersection,
     Order,
     Part,
+    Rank,
     Residual,
     Scan,
     Union,
@@ -200,7 +201,7 @@ def render(explained: Explanation) -> str:
 def _children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Union | Intersection):
         return node.children
-    return (node.child,) if isinstance(node, Fetch | Residual | Order | Part) else ()
+    return (node.child,) if isinstance(node, Fetch | Residual | Order | Rank | Part) else ()
 
 
 def _detail(node: Node) -> str:
@@ -218,6 +219,9 @@ def _detail(node: Node) -> str:
             return tree.text
         case Order(_, sort, first):
             return f"{sort if sort.fields else '_id'}{'' if first is None else f', first {first:,}'}"
+        case Rank(_, near):
+            least = "" if near.min_score is None else f", score {near.min_score:g} or more"
+            return f"{near.field}, {near.distance}, first {near.k:,}{least}"
         case Part(_, offset, limit):
             parts = [f"offset {offset:,}"] if offset else []
             return ", ".join([*parts, *([f"limit {limit:,}"] if limit is not None else [])])

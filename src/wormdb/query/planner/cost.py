@@ -28,6 +28,7 @@ from wormdb.query.plan import (
     Intersection,
     Order,
     Part,
+    Rank,
     Residual,
     Scan,
     Union,
@@ -46,7 +47,7 @@ __all__ = ["DISTANT", "NEAR", "Estimate", "StoreSpeed", "estimate", "speed_of"]
 
 Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | IndexCount
 Form: TypeAlias = Literal["ids", "columns", "texts", "documents"]
-Inner: TypeAlias = Intersection | Union | Fetch | Residual | Order | Part
+Inner: TypeAlias = Intersection | Union | Fetch | Residual | Order | Rank | Part
 
 # --- How fast a store is, in microseconds.
 
@@ -89,6 +90,12 @@ TESTED: Final = 2.0
 """A decoded document that is tested."""
 ORDERED: Final = 6.0
 """A decoded document that is put in order."""
+VECTOR: Final = 10.0
+"""A vector of a document that is scored …"""
+COORDINATE: Final = 0.03
+"""… and each of its numbers …"""
+COORDINATE_READ: Final = 0.12
+"""… which is decoded before."""
 CELL: Final = 0.004
 """A value of a column that is kept, tested together with thousands of others."""
 CELL_UNPACKED: Final = 0.03
@@ -179,7 +186,7 @@ def _asked_of(root: Node) -> frozenset[str]:
     """The paths that the filters and orders of a plan read."""
     found: frozenset[str] = frozenset()
     node = root
-    while isinstance(node, Fetch | Residual | Order | Part):
+    while isinstance(node, Fetch | Residual | Order | Rank | Part):
         if isinstance(node, Residual):
             found |= filter_paths(node.filter)
         elif isinstance(node, Order):
@@ -232,6 +239,10 @@ class _Estimator:
                 below = self.of(child, None)
                 work = below.rows * (ORDERED if below.form == "documents" else CELL)
                 return replace(_above(below, below.rows, work), spread=1.0)
+            case Rank(child, near):
+                below = self.of(child, None)
+                work = below.rows * (VECTOR + len(near.vector) * (COORDINATE + COORDINATE_READ))
+                return replace(_above(below, min(below.rows, near.k), work), spread=1.0, form="documents")
             case Part(child, offset, limit):
                 most = wanted if limit is None else float(limit) if wanted is None else min(limit, wanted)
                 below = self.of(child, None if most is None else offset + most)

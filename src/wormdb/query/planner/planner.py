@@ -16,7 +16,7 @@ from wormdb.bql.tree import Filter, MatchNone, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
-from wormdb.query.physical import indexes, scans
+from wormdb.query.physical import indexes, nearest, scans
 from wormdb.query.physical.question import Candidate, Question, Way, filter_paths, join_names
 from wormdb.query.plan import (
     Cost,
@@ -27,6 +27,7 @@ from wormdb.query.plan import (
     Order,
     Part,
     QueryPlan,
+    Rank,
     RejectedPlan,
     Residual,
     Union,
@@ -40,6 +41,7 @@ from wormdb.query.selectivity import Selectivity
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
+    from wormdb.bql.nearest import Near
     from wormdb.format.path import Path
     from wormdb.query.plan import Node
     from wormdb.query.sources.source import Facts
@@ -77,6 +79,8 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
 
     Raises InvalidRequestError if the strategy that was asked for cannot answer it.
     """
+    if request.near is not None:
+        return _nearest_plans(request, request.near, facts)[0]
     key = None if cache is None else shape_key(request)
     if cache is not None and (choice := cache.find(key, facts)) is not None:
         plan = _planned_again(request, facts, choice)
@@ -114,6 +118,8 @@ def candidates(request: QueryRequest, facts: Facts, *, without: Collection[str] 
 
     `without` names rules of the optimizer to leave out.
     """
+    if request.near is not None:
+        return _nearest_plans(request, request.near, facts, without=without)
     question = Question(request, facts, _simplified(request.filter, facts))
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
@@ -198,6 +204,31 @@ def _empty(request: QueryRequest) -> QueryPlan:
     return QueryPlan(Empty(), request.strategy or "index_lookup", _CONTRADICTION, Cost())
 
 
+# --- the nearest ---
+
+
+def _nearest_plans(
+    request: QueryRequest, near: Near, facts: Facts, *, without: Collection[str] = ()
+) -> list[QueryPlan]:
+    """The plans for the nearest documents, the cheapest first. No requests. Raises InvalidRequestError."""
+    resolved = nearest.resolve(near, facts)
+    matching = nearest.matching_request(request, resolved)
+    question = Question(matching, facts, _simplified(matching.filter, facts))
+    if isinstance(question.tree, MatchNone):
+        return [_empty(request)]
+    best, others = _rate(question)
+    if without:
+        best, *others = _rated(question, without)
+    rejected = _rejected(question, best, others)
+    found = []
+    for rated in (best, *others):
+        root = nearest.rank(request, resolved, rated.root)
+        cost = estimate(root, facts, Selectivity(facts)).cost
+        reason = nearest.why_exact(rated.candidate.reason())
+        found.append(QueryPlan(root, rated.candidate.strategy, reason, cost, rejected))
+    return found
+
+
 # --- the same choice again ---
 
 
@@ -254,7 +285,7 @@ def _entries(root: Node, facts: Facts) -> float:
 
 
 def _index_scans(node: Node) -> Iterator[IndexScan]:
-    while isinstance(node, Fetch | Residual | Order | Part):
+    while isinstance(node, Fetch | Residual | Order | Rank | Part):
         node = node.child
     if isinstance(node, IndexScan):
         yield node

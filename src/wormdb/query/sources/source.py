@@ -16,6 +16,7 @@ from wormdb.schema.model import SYSTEM_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from wormdb.bql.nearest import Distance
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.statistics import IndexStatistics
     from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.kinds import Document
+    from wormdb.format.path import Path
 
 __all__ = [
     "NOTHING_KEPT",
@@ -34,6 +36,7 @@ __all__ = [
     "QuerySource",
     "Residency",
     "Traits",
+    "VectorFacts",
 ]
 
 
@@ -212,6 +215,16 @@ class IndexFacts:
         return not self.may_have_texts or self.may_have_texts[place]
 
 
+@dataclass(frozen=True, slots=True)
+class VectorFacts:
+    """One index of vectors."""
+
+    name: str
+    path: Path
+    dimensions: int
+    distance: Distance
+
+
 Traits: TypeAlias = "tuple[int, tuple[tuple[Index, tuple[bool, ...], tuple[bool, ...]], ...]]"
 """The version of facts, and of each index what documents may have: if these are equal, the same plans are possible."""
 
@@ -237,6 +250,8 @@ class Facts:
     """The fields that the model gives the manifest, none if it has no manifest; None if all columns are its fields."""
     indexes: tuple[IndexFacts, ...] = ()
     """By name; ids have none of their own, because blocks are sorted by them."""
+    vectors: tuple[VectorFacts, ...] = ()
+    """The indexes of vectors, at most one a path."""
     sample: tuple[Document, ...] = ()
     """Some documents, chosen fairly; long texts in them are shortened."""
     fields: Mapping[str, FieldStatistics] = field(default_factory=dict)
@@ -270,6 +285,10 @@ class Facts:
     def find_index(self, name: str) -> IndexFacts | None:
         """The index of that name, if it can be used."""
         return self._by_name.get(name)
+
+    def find_vectors(self, path: Path) -> VectorFacts | None:
+        """The index of the vectors at a path."""
+        return next((each for each in self.vectors if each.path == path), None)
 
     @cached_property
     def _by_name(self) -> dict[str, IndexFacts]:
