@@ -161,7 +161,10 @@ DATABASE_OTHERS = {
     "removal",
     "list_collection_names",
 }
-FOUND_OTHERS = {"to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"}
+FOUND_OTHERS = {
+    *("to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"),
+    *("highlights", "scored"),
+}
 
 
 @dataclass

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from wormdb.bql.nearest import Near
+from wormdb.bql.search.rank import Search
 from wormdb.bql.sorting import SortSpec
 from wormdb.bql.tree import Filter
 from wormdb.engine.tree.entries import Range
@@ -48,6 +49,7 @@ __all__ = [
     "RejectedPlan",
     "Residual",
     "Scan",
+    "TextScan",
     "Union",
     "rebuild",
 ]
@@ -89,6 +91,13 @@ class IndexScan(msgspec.Struct, frozen=True):
     index: str
     spans: tuple[Range, ...]
     reverse: bool = False
+
+
+class TextScan(msgspec.Struct, frozen=True):
+    """The ids of documents that a text search and a filter find, the best first and ties in order of id."""
+
+    search: Search
+    filter: Filter
 
 
 class Intersection(msgspec.Struct, frozen=True):
@@ -149,7 +158,19 @@ class Part(msgspec.Struct, frozen=True):
 Ids: TypeAlias = IndexScan | Union | Intersection | IdLookup
 """Nodes that find ids."""
 Node: TypeAlias = (
-    Empty | Scan | IdLookup | IndexScan | Intersection | Union | IndexCount | Fetch | Residual | Order | Rank | Part
+    Empty
+    | Scan
+    | IdLookup
+    | IndexScan
+    | TextScan
+    | Intersection
+    | Union
+    | IndexCount
+    | Fetch
+    | Residual
+    | Order
+    | Rank
+    | Part
 )
 
 

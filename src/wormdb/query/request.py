@@ -11,6 +11,7 @@ from wormdb.bql.tree import EVERYTHING, Filter
 if TYPE_CHECKING:
     from wormdb.bql.nearest import Near
     from wormdb.bql.projection import Projection
+    from wormdb.bql.search.search import SearchQuery
 
 __all__ = ["BY_ID", "STRATEGIES", "QueryRequest", "Strategy"]
 
@@ -44,5 +45,12 @@ class QueryRequest:
     """Rows are wanted as they are stored, not decoded; only of whole documents."""
     near: Near | None = None
     """Of the rows that match only those with the nearest vectors, the nearest first; then there is no other order."""
+    search: SearchQuery | None = None
+    """Of the rows that match only those that a text search finds, the best first unless there is another order."""
     is_count: bool = False
     """Only the number of rows is wanted, not the rows."""
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether rows have scores."""
+        return self.near is not None or self.search is not None

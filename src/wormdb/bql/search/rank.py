@@ -2,8 +2,8 @@
 
 The score is BM25F. A word of the search counts for a document by how often it is there, and the more the rarer it is:
 
-    x     = sum over the fields of  weight * times / (1 - B + B * length / mean length)
-    score = sum over the words of   log(1 + (N - n + 0.5) / (n + 0.5)) * x * (K1 + 1) / (K1 + x)
+    x     = sum over the fields of  weight * times / (1 - BM25_B + BM25_B * length / mean length)
+    score = sum over the words of   log(1 + (N - n + 0.5) / (n + 0.5)) * x * (BM25_K1 + 1) / (BM25_K1 + x)
 
 N are the documents with any word in these fields, n those of them that have the word (where it may be: `title:red`
 counts titles only); all words of a prefix are one. Statistics are those of the whole collection at that state, whatever
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
 
 __all__ = [
-    "K1",
+    "BM25_B",
+    "BM25_K1",
     "TIMES_MAX",
-    "B",
     "DocumentWords",
     "Scorer",
     "Search",
@@ -53,9 +53,9 @@ __all__ = [
     "round_length",
 ]
 
-K1: Final = 1.2
+BM25_K1: Final = 1.2
 """How soon more of the same word stops to count."""
-B: Final = 0.75
+BM25_B: Final = 0.75
 """How much a long text counts against its words."""
 TIMES_MAX: Final = 255
 _LENGTH_EXACT: Final = 64
@@ -226,9 +226,9 @@ class Scorer:
             weighted = 0.0
             for weight, count, length, mean in zip(self._weights, each, lengths, self.means, strict=True):
                 if count:
-                    weighted += weight * count / (1.0 - B + B * length / mean)
+                    weighted += weight * count / (1.0 - BM25_B + BM25_B * length / mean)
             if weighted:
-                found += rarity * (weighted * (K1 + 1.0) / (K1 + weighted))
+                found += rarity * (weighted * (BM25_K1 + 1.0) / (BM25_K1 + weighted))
         return found
 
 

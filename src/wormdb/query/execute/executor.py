@@ -40,6 +40,7 @@ from wormdb.query.plan import (
     Rank,
     Residual,
     Scan,
+    TextScan,
     Union,
 )
 from wormdb.system.deadline import current
@@ -353,6 +354,21 @@ class Executor:
                 yield ColumnBatch(portion.slice(start, start + taken), is_whole)
                 start, size = start + taken, min(2 * size, BATCH_MAX)
 
+    def _searched(self, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
+        from wormdb.query.execute.search import rank_batches  # few queries search texts
+
+        found = rank_batches(node.search, node.filter, self._documents())
+        self.scores.update(found)
+        yield from _in_batches([key for key, _ in found], demand, is_sure=True)
+
+    def _documents(self) -> Iterator[DocumentBatch]:
+        """All documents, some at a time, in any order."""
+        for portion in self.source.scan(["_id", DOCUMENT], in_order=False):
+            for start in range(0, portion.rows, BATCH_MAX):
+                stop = min(start + BATCH_MAX, portion.rows)
+                self._limits.look(stop - start)
+                yield ColumnBatch(portion.slice(start, stop), is_whole=True).decoded()
+
     def _named(self, node: IdLookup, demand: Demand) -> Iterator[RowBatch]:
         for batch in _in_batches(node.keys, demand, is_sure=False):
             self._limits.look(len(batch))
@@ -456,6 +472,7 @@ class Executor:
         Empty: _nothing,
         Scan: _scan,
         IdLookup: _named,
+        TextScan: _searched,
         Intersection: _combined,
         Union: _combined,
         Fetch: _fetched,

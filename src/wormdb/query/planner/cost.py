@@ -31,6 +31,7 @@ from wormdb.query.plan import (
     Rank,
     Residual,
     Scan,
+    TextScan,
     Union,
 )
 from wormdb.query.selectivity import Selectivity, is_point
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DISTANT", "NEAR", "Estimate", "StoreSpeed", "estimate", "speed_of"]
 
-Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | IndexCount
+Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | TextScan | IndexCount
 Form: TypeAlias = Literal["ids", "columns", "texts", "documents"]
 Inner: TypeAlias = Intersection | Union | Fetch | Residual | Order | Rank | Part
 
@@ -90,6 +91,10 @@ TESTED: Final = 2.0
 """A decoded document that is tested."""
 ORDERED: Final = 6.0
 """A decoded document that is put in order."""
+SEARCHED: Final = 30.0
+"""A document whose words are cut out and compared."""
+SEARCHED_SHARE: Final = 0.02
+"""The share of documents that a search is taken to find."""
 VECTOR: Final = 10.0
 """A vector of a document that is scored …"""
 COORDINATE: Final = 0.03
@@ -219,6 +224,10 @@ class _Estimator:
                 return Estimate(Cost(rows=len(keys)), found, rows_kept=self._rows_kept(self.facts.kept.keys(keys)))
             case IndexScan():
                 return self._entries(node, wanted)
+            case TextScan(_, tree):
+                below = self._scan(Scan(("_id", DOCUMENT)), None)
+                expected = self.facts.rows * SEARCHED_SHARE * self.selectivity.share(tree)
+                return replace(_above(below, expected, below.rows * (DECODED + SEARCHED)), spread=1.0, form="ids")
             case IndexCount(name, spans):
                 return self._count(name, spans)
             case _:

@@ -16,7 +16,7 @@ from wormdb.bql.tree import Filter, MatchNone, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
-from wormdb.query.physical import indexes, nearest, scans
+from wormdb.query.physical import indexes, nearest, scans, searches
 from wormdb.query.physical.question import Candidate, Question, Way, filter_paths, join_names
 from wormdb.query.plan import (
     Cost,
@@ -30,6 +30,7 @@ from wormdb.query.plan import (
     Rank,
     RejectedPlan,
     Residual,
+    TextScan,
     Union,
 )
 from wormdb.query.planner.cache import PlanCache, PlanChoice
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
     from wormdb.bql.nearest import Near
+    from wormdb.bql.search.search import SearchQuery
     from wormdb.format.path import Path
     from wormdb.query.plan import Node
     from wormdb.query.sources.source import Facts
@@ -81,6 +83,8 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
     """
     if request.near is not None:
         return _nearest_plans(request, request.near, facts)[0]
+    if request.search is not None:
+        return _search_plans(request, request.search, facts)[0]
     key = None if cache is None else shape_key(request)
     if cache is not None and (choice := cache.find(key, facts)) is not None:
         plan = _planned_again(request, facts, choice)
@@ -120,6 +124,8 @@ def candidates(request: QueryRequest, facts: Facts, *, without: Collection[str] 
     """
     if request.near is not None:
         return _nearest_plans(request, request.near, facts, without=without)
+    if request.search is not None:
+        return _search_plans(request, request.search, facts)
     question = Question(request, facts, _simplified(request.filter, facts))
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
@@ -227,6 +233,23 @@ def _nearest_plans(
         reason = nearest.why_exact(rated.candidate.reason())
         found.append(QueryPlan(root, rated.candidate.strategy, reason, cost, rejected))
     return found
+
+
+def _search_plans(request: QueryRequest, query: SearchQuery, facts: Facts) -> list[QueryPlan]:
+    """The plans for a text search, the cheapest first. No requests. Raises InvalidRequestError."""
+    search = searches.resolve_search(query, facts)
+    tree = _simplified(request.filter, facts)
+    if isinstance(tree, MatchNone) or search.tree is None:
+        return [_empty(request)]
+    if request.strategy not in {None, "full_scan"}:
+        raise InvalidRequestError(
+            f"Strategy {request.strategy!r} not available",
+            reason=f"of a text search {searches.SCAN_REASON}",
+            fix="leave the strategy to the planner",
+        )
+    root = searches.arrange(request, TextScan(search, tree))
+    cost = estimate(root, facts, Selectivity(facts)).cost
+    return [QueryPlan(root, "full_scan", searches.SCAN_REASON, cost)]
 
 
 # --- the same choice again ---

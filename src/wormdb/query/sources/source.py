@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.bql.nearest import Distance
+    from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
@@ -35,6 +36,7 @@ __all__ = [
     "NothingKept",
     "QuerySource",
     "Residency",
+    "TextFacts",
     "Traits",
     "VectorFacts",
 ]
@@ -225,6 +227,16 @@ class VectorFacts:
     distance: Distance
 
 
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """One index of words."""
+
+    name: str
+    fields: SearchFields
+    is_ready: bool = False
+    """Whether it can answer for every document of the state; what is searched does not depend on it."""
+
+
 Traits: TypeAlias = "tuple[int, tuple[tuple[Index, tuple[bool, ...], tuple[bool, ...]], ...]]"
 """The version of facts, and of each index what documents may have: if these are equal, the same plans are possible."""
 
@@ -252,6 +264,8 @@ class Facts:
     """By name; ids have none of their own, because blocks are sorted by them."""
     vectors: tuple[VectorFacts, ...] = ()
     """The indexes of vectors, at most one a path."""
+    texts: tuple[TextFacts, ...] = ()
+    """The indexes of words, by name."""
     sample: tuple[Document, ...] = ()
     """Some documents, chosen fairly; long texts in them are shortened."""
     fields: Mapping[str, FieldStatistics] = field(default_factory=dict)
