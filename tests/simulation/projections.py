@@ -16,7 +16,8 @@ from wormdb.engine.blocks.runs import RunBase, Runs, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.tiers import tier_of
 from wormdb.engine.history.changes import loads_of_root
-from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
+from wormdb.engine.index.shelf import IndexShelf, tree_of
+from wormdb.engine.state.indexes import CURSOR_END
 from wormdb.engine.log.root import Place
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.definition import claims_of

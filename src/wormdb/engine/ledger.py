@@ -164,7 +164,7 @@ class Ledger:
         paths = EnginePaths.of_collection(collection)
         self._log = Log(store, paths, collection, pool)
         self._register = Register(store, paths, collection)
-        self.trees = IndexShelf(store, paths, pool)
+        self.trees = IndexShelf(store, paths, pool, pages=runtime.columns)
         """The trees of its indexes."""
         self.shelf = Shelf(store, pool, paths.data, columns=runtime.columns)
         """Its blocks of documents."""
@@ -227,6 +227,7 @@ class Ledger:
             forward=self._advance.run,
             shelf=self.trees,
             data=self.shelf,
+            sizes=self._runtime.sizes,
         )
 
     def _rewriter(self) -> Rewriter:
@@ -249,9 +250,9 @@ class Ledger:
         if self._blobs is None:
             from wormdb.engine.commit.blobs import Blobs
 
-            runtime, paths = self._runtime, EnginePaths.of_collection(self.collection)
             # Two threads may each make one: what one of them then does not know of, it looks at again.
-            self._blobs = Blobs(self.collection, runtime.store, paths, runtime.pool, self.trees, self.view)
+            store, paths, pool = self._log.store, self._log.paths, self._runtime.pool
+            self._blobs = Blobs(self.collection, store, paths, pool, self.trees, self.view)
         return self._blobs
 
     def view(self, *, staleness_ms: float = 0, at_least: int = 0, keys: Sequence[bytes] = ()) -> View:

@@ -37,6 +37,7 @@ __all__ = [
     "JobAttached",
     "JobExpired",
     "JobOpened",
+    "ListsCreated",
     "ModeChanged",
     "Nothing",
     "Place",
@@ -82,6 +83,18 @@ class IndexCreated(_Event, frozen=True, tag="index.create"):
     definition: bytes = msgspec.field(name="d")
     empty: bool = msgspec.field(name="e", default=False)
     """As for a model: the index is ready at once."""
+
+
+class ListsCreated(_Event, frozen=True, tag="list.create"):
+    """An index of lists is wanted, and waits for its first build: see `IndexCreated`.
+
+    A kind of its own, so that releases stop that would take its lists for a tree. The rest of its life is told as of
+    other indexes.
+    """
+
+    name: Name = msgspec.field(name="n")
+    definition: bytes = msgspec.field(name="d")
+    empty: bool = msgspec.field(name="e", default=False)
 
 
 class IndexBuilding(_Event, frozen=True, tag="index.build"):
@@ -245,6 +258,7 @@ Event = (
     SchemaChanged
     | ModeChanged
     | IndexCreated
+    | ListsCreated
     | IndexBuilding
     | IndexReady
     | IndexFailed

@@ -26,6 +26,7 @@ from wormdb.format.frame import (
     encode_frame,
     encode_message,
 )
+from wormdb.format.list_run import ListHead
 from wormdb.settings import ROOT_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ _VERSION_TRANSACTIONS: Final = 3
 """Of a root with pending transactions: a release that does not know them would write over what they hold."""
 _VERSION_REMOVED: Final = 4
 """Of a root with `removed_at`: a release that does not know it would delete entries that others still need."""
+_VERSION_LISTS: Final = 5
+"""Of a root with an index of lists: a release that does not know them would take it for a tree."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -90,6 +93,8 @@ class IndexRoot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = msgspec.field(name="w", default=None)
     cursor: bytes | None = msgspec.field(name="c", default=None)
     """While it is built: the tree has the documents whose id's key is not above this."""
+    lists: ListHead | None = msgspec.field(name="l", default=None)
+    """Of an index that is lists: it has no tree, filter or statistics. None of every other."""
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -262,7 +267,7 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
     With `collection` it must also be that incarnation. Raises CorruptionError, UnsupportedFormatError.
     """
     frame = decode_frame(
-        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_REMOVED, bytes_max=ROOT_BYTES_MAX
+        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_LISTS, bytes_max=ROOT_BYTES_MAX
     )
     root = decode_message(_DECODER, frame.payload, name=name)
     if collection is not None and root.collection != collection:
@@ -276,6 +281,8 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
 
 def _version(root: Root) -> int:
     """The oldest version that does not misread it: one that passes over a pending transaction would."""
+    if any(index.lists is not None for index in root.indexes):
+        return _VERSION_LISTS
     if root.removed_at is not None:
         return _VERSION_REMOVED
     if root.pending:

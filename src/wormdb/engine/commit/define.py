@@ -15,6 +15,7 @@ from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.index.unique import DUPLICATES_SHOWN, duplicate_problem, keys_of
+from wormdb.engine.lists.definition import kind_for
 from wormdb.engine.state.definition import functions_of, settled
 from wormdb.engine.state.indexes import PRIMARY, check_index_name
 from wormdb.engine.state.upgrade import check_mapped, check_since
@@ -36,6 +37,7 @@ from wormdb.format.event import (
     IndexCreated,
     IndexDropped,
     JobAttached,
+    ListsCreated,
     SchemaChanged,
 )
 from wormdb.format.kinds import MISSING
@@ -269,7 +271,7 @@ class _ModelGuard:
 
 
 def create_index(batch_id: str, index: Index, *, seen: View, actor: str | None = None) -> Pending:
-    """The batch that makes an index beside those of the model, where `seen` is the state before.
+    """The batch that makes an index beside those of the model, where `seen` is the state before; of lists as well.
 
     It waits to be built, or is ready at once if there is no document. One that failed may be created again. One scan
     if it is unique. Raises AlreadyExistsError, LimitExceededError for too many fields, and InvalidRequestError for a
@@ -293,10 +295,13 @@ def create_index(batch_id: str, index: Index, *, seen: View, actor: str | None =
         raise InvalidRequestError(
             f"index {index.name}", reason="the model has it with another definition", fix="change the model"
         )
-    if definition.model is not None and (held is None or not held.declared):
+    if index.kind:
+        kind_for(index)
+    elif definition.model is not None and (held is None or not held.declared):
         _check_paths(definition.model, index)
     _check_unique([index], seen)
-    created = IndexCreated(name=index.name, definition=encode_index(index))
+    event = ListsCreated if index.kind else IndexCreated
+    created = event(name=index.name, definition=encode_index(index))
     return Pending(batch_id, events=(created,), actor=actor, guard=IndexGuard(created))
 
 

@@ -37,6 +37,7 @@ from wormdb.format.event import (
     IndexCreated,
     IndexReady,
     JobAttached,
+    ListsCreated,
     SchemaChanged,
     TransactionFinished,
     TransactionPrepared,
@@ -91,7 +92,16 @@ class ApartError(ConflictError):
     """A batch cannot share an entry with those before it in the group: it comes after them."""
 
 
-_WAITING: Final = (SchemaChanged, IndexCreated, IndexReady, JobAttached, BlobCondemned, CollectionClosed, *RESERVED)
+_WAITING: Final = (
+    SchemaChanged,
+    IndexCreated,
+    ListsCreated,
+    IndexReady,
+    JobAttached,
+    BlobCondemned,
+    CollectionClosed,
+    *RESERVED,
+)
 """Events after which what a transaction has prepared might not be right: they come when none is pending."""
 
 
@@ -513,12 +523,16 @@ class _BatchCheck:
 
         Raises UniqueViolationError, and what `claims_of` does for a document that an index cannot take.
         """
-        ready = indexes.ready
-        if not self.changed or not ready:
+        ready, lists = indexes.ready, indexes.lists
+        if not self.changed or not (ready or lists):
             return {}
         has_unique = any(index.unique for index in ready)
         before = {key: _decoded(document) for key, document in self._first.items()} if has_unique else {}
         after = {key: _decoded(held.document) for key, held in self.changed.items()}
+        if lists:
+            from wormdb.engine.lists.definition import check_lists  # most collections have none
+
+            check_lists(lists, after.values())
         claims: dict[tuple[Index, bytes], bytes | None] = {}
         for index in ready:
             wanted = {key: claims_of(index, document) for key, document in after.items()}

@@ -105,7 +105,13 @@ class ListKind(Protocol):
         ...
 
 
-KINDS: Final[dict[str, Callable[[Mapping[str, Any]], ListKind]]] = {}
+def _make_vectors(options: Mapping[str, Any]) -> ListKind:
+    from wormdb.engine.lists.vector_kind import make_vector_kind
+
+    return make_vector_kind(options)
+
+
+KINDS: Final[dict[str, Callable[[Mapping[str, Any]], ListKind]]] = {"vector": _make_vectors}
 """By name what makes a kind of its options; it raises InvalidRequestError for options that cannot be.
 
 An entry is a function that imports its module when it is called: most processes have no list index.

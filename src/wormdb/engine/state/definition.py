@@ -26,6 +26,7 @@ from wormdb.format.event import (
     IndexDropped,
     IndexFailed,
     IndexReady,
+    ListsCreated,
     SchemaChanged,
 )
 from wormdb.format.root import CondemnedBlob, FunctionEntry, SchemaVersion
@@ -279,7 +280,7 @@ class Definition:
             match event:
                 case SchemaChanged(definition=body) if body != definition.body or event.mapping is not None:
                     definition = _after_schema(definition, event, number)
-                case IndexCreated():
+                case IndexCreated() | ListsCreated():
                     indexes = definition.indexes.after(event, number, is_empty=event.empty)
                     definition = replace(definition, number=number, indexes=indexes)
                 case IndexBuilding() | IndexReady() | IndexFailed() | IndexDropped():
@@ -324,9 +325,9 @@ def _after_schema(before: Definition, event: SchemaChanged, number: LogNumber) -
 
 def settled(events: Iterable[Event], *, is_empty: bool) -> tuple[Event, ...]:
     """The events as they are written: those that bring indexes say whether there were documents before them."""
+    bringing = (SchemaChanged, IndexCreated, ListsCreated)
     return tuple(
-        msgspec.structs.replace(event, empty=is_empty) if isinstance(event, SchemaChanged | IndexCreated) else event
-        for event in events
+        msgspec.structs.replace(event, empty=is_empty) if isinstance(event, bringing) else event for event in events
     )
 
 

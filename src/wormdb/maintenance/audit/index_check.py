@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
+from wormdb.engine.index.shelf import IndexShelf, tree_of
+from wormdb.engine.state.indexes import CURSOR_END
 from wormdb.engine.tree.definition import Index, decode_index
 from wormdb.engine.tree.entries import Entry, value_key_of
 from wormdb.engine.tree.extract import extract
