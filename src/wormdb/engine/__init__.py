@@ -45,10 +45,11 @@ PUBLIC_TO = {
     "files": ("blocks.write", "history.changes", "log.objects"),
     "jobs": (
         *("bulk.rows", "commit.pinned", "log.clock", "log.peers"),
-        *("forward.analysis", "forward.compact", "forward.rebuild", "forward.rewrite"),
+        *("forward.analysis", "forward.compact", "forward.rebuild", "forward.rebuild_lists", "forward.rewrite"),
     ),
     "maintenance": (
         *("blocks.fetch", "blocks.write", "history.changes", "history.fold", "index.advance", "index.shelf"),
+        *("lists.audit", "lists.draft", "lists.shelf"),
         *("log.objects", "log.peers", "state.jobs", "state.projection", "state.successor", "state.trim"),
         *("tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),

@@ -17,6 +17,7 @@ from wormdb.engine.bulk.merge import Merger
 from wormdb.engine.commit.define import duplicates
 from wormdb.engine.commit.operations import OvertakenError, Pending
 from wormdb.engine.commit.resolve import commit_for_sure
+from wormdb.engine.lists.definition import check_lists
 from wormdb.engine.load import JobSpec, abort, job_id, open_job
 from wormdb.engine.state.definition import Definition, settled
 from wormdb.engine.state.view import StoredVersion, View, id_key, merge_newest
@@ -116,6 +117,7 @@ class ModelMigration:
             made = self._made(identity, values)
             for index in after.indexes.ready:
                 claims_of(index, made)
+            check_lists(after.indexes.lists, [made])
             body = json.encode_document(made)
         except Exception as error:
             is_ours = isinstance(error, WormError)

@@ -531,7 +531,7 @@ class AttachGuard:
 def _rules(definition: Definition) -> tuple[object, ...]:
     """What of a definition decides which documents there may be."""
     # A model may be what it was, and a mapping may have come nevertheless.
-    return definition.body, definition.versions, definition.indexes.ready
+    return definition.body, definition.versions, definition.indexes.ready, definition.indexes.lists
 
 
 def _replaces(row: Row | None, held: StoredVersion | None) -> int:

@@ -87,7 +87,7 @@ class ListKind(Protocol):
         ...
 
     def tally(self, document: Document) -> tuple[int, ...]:
-        """What a document adds to the statistics of the index, always as many integers; () for none.
+        """What a document adds to the statistics of the index, always as many integers from 0 on; () for none.
 
         Text: (1, length of field 1, length of field 2, …). Vectors: (1,) for one that has a vector, else (0,).
         """

@@ -178,7 +178,7 @@ def _forwarded(before: View, after: View, done: ForwardResult) -> ForwardResult:
     return replace(
         done,
         changes=changes,
-        leaves=sum(index.entries / LEAF_ENTRIES for index in root.indexes),
+        leaves=sum(index.entries / LEAF_ENTRIES for index in root.indexes if index.lists is None),
         # A change has a document before and after it.
         entry_bytes=max(2 * stored / max(root.rows, 1) * changes / max(done.entries, 1), 1.0),
     )

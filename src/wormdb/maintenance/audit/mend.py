@@ -239,6 +239,8 @@ class DocumentRepair:
         return list(found)
 
     def _ids_in(self, index: IndexRoot) -> Iterator[bytes]:
+        if index.lists is not None:  # documents that are in no list are named by trees alone
+            return
         shelf = IndexShelf(self.site.store, self.site.paths, self.site.pool)
         try:
             for _, identity in shelf.reader(self.root, index).scan():

@@ -182,6 +182,10 @@ def root_names(place: Place) -> Iterator[str]:
                 yield from _block(shelf, entry)
     trees = IndexShelf(place.store, place.paths, place.pool)
     for index in place.root.indexes:
+        if index.lists is not None:
+            folder = trees.folder(index.name)
+            yield from (folder + name for name in index.lists.names)
+            continue
         nodes = trees.nodes(place.root, index.name)
         yield from (nodes.key(child.name) for child, _ in trees.reader(place.root, index).refs())
         membership = trees.filter(place.root, index)
