@@ -38,7 +38,8 @@ PUBLIC_TO = {
     "aio": ("commit.resolve", "migrate"),
     "api": (
         *("blocks.memory", "bulk.attach", "bulk.columns", "bulk.rows", "bulk.task", "commit.blobs", "commit.define"),
-        *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "migrate", "tree.extract"),
+        *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "lists.text_kind", "migrate"),
+        "tree.extract",
         *("state.follower", "transact.coordinator"),
     ),
     "cli": ("log.peers",),
@@ -53,7 +54,7 @@ PUBLIC_TO = {
         *("log.objects", "log.peers", "state.jobs", "state.projection", "state.successor", "state.trim"),
         *("tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
-    "query": ("forward.analysis", "index.shelf"),
+    "query": ("forward.analysis", "index.shelf", "lists.text_kind"),
     "server": ("log.peers",),
     "spark": ("blocks.memory", "bulk.columns", "bulk.rows", "bulk.task", "feed"),
     "sync": ("commit.define",),

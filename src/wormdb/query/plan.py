@@ -98,6 +98,8 @@ class TextScan(msgspec.Struct, frozen=True):
 
     search: Search
     filter: Filter
+    index: str | None = None
+    """The text index whose lists tell; without it all documents are read."""
 
 
 class Intersection(msgspec.Struct, frozen=True):

@@ -42,11 +42,13 @@ if TYPE_CHECKING:
 __all__ = [
     "BM25_B",
     "BM25_K1",
+    "LEVELS",
     "TIMES_MAX",
     "DocumentWords",
     "Scorer",
     "Search",
     "TextStatistics",
+    "level_of",
     "matches",
     "rank_documents",
     "read_words",
@@ -222,14 +224,17 @@ class Scorer:
     def score(self, times: Sequence[Sequence[int]], lengths: Sequence[int]) -> float:
         """Of a document with these times of each word, in each field, and these rounded lengths. No requests."""
         found = 0.0
-        for rarity, each in zip(self.rarities, times, strict=True):
-            weighted = 0.0
-            for weight, count, length, mean in zip(self._weights, each, lengths, self.means, strict=True):
-                if count:
-                    weighted += weight * count / (1.0 - BM25_B + BM25_B * length / mean)
-            if weighted:
-                found += rarity * (weighted * (BM25_K1 + 1.0) / (BM25_K1 + weighted))
+        for number, each in enumerate(times):
+            found += self.value(number, each, lengths)
         return found
+
+    def value(self, number: int, times: Sequence[int], lengths: Sequence[int]) -> float:
+        """What one word of the search counts, by its number; 0 if it is not there. No requests."""
+        weighted = 0.0
+        for weight, count, length, mean in zip(self._weights, times, lengths, self.means, strict=True):
+            if count:
+                weighted += weight * count / (1.0 - BM25_B + BM25_B * length / mean)
+        return self.rarities[number] * (weighted * (BM25_K1 + 1.0) / (BM25_K1 + weighted)) if weighted else 0.0
 
 
 def rank_documents(search: Search, documents: Iterable[Document]) -> list[tuple[float, Document]]:

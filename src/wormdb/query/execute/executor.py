@@ -43,6 +43,7 @@ from wormdb.query.plan import (
     TextScan,
     Union,
 )
+from wormdb.query.sources.source import ListSource
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
@@ -296,6 +297,10 @@ class Executor:
         self._root = root
         return self._run(root, Demand(in_order=in_order))
 
+    def look(self, rows: int) -> None:
+        """Count rows that are about to be read. Raises LimitExceededError, UnavailableError."""
+        self._limits.look(rows)
+
     def fetch(self, batch: RowBatch) -> DocumentBatch:
         """The whole documents of rows, in their order; without those that do not exist.
 
@@ -355,8 +360,14 @@ class Executor:
                 start, size = start + taken, min(2 * size, BATCH_MAX)
 
     def _searched(self, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
-        from wormdb.query.execute.search import rank_batches  # few queries search texts
+        from wormdb.query.execute.search import found_by_lists, rank_batches  # few queries search texts
 
+        reader = None
+        if node.index is not None and isinstance(self.source, ListSource):
+            reader = self.source.lists(node.index)
+        if reader is not None:
+            yield from found_by_lists(self, node, reader, demand)
+            return
         found = rank_batches(node.search, node.filter, self._documents())
         self.scores.update(found)
         yield from _in_batches([key for key, _ in found], demand, is_sure=True)

@@ -216,11 +216,11 @@ def _detail(node: Node) -> str:
             return _counted(len(keys), "id")
         case IndexScan(name, spans, reverse):
             return f"{name}, {_counted(len(spans), 'range')}{', backwards' if reverse else ''}"
-        case TextScan(search, tree):
+        case TextScan(search, tree, index):
             fields = ", ".join(field.text for field in search.fields.fields)
             language = "" if search.fields.language == NO_LANGUAGE else f" in {search.fields.language}"
             condition = "" if isinstance(tree, MatchAll) else f"; {tree.text}"
-            return f"{search.text!r} in {fields}{language}{condition}"
+            return f"{'' if index is None else f'{index}, '}{search.text!r} in {fields}{language}{condition}"
         case IndexCount(name, spans):
             return f"{name}, {_counted(len(spans), 'range')}"
         case Residual(_, tree):

@@ -56,8 +56,8 @@ def _find_index(query: SearchQuery, facts: Facts) -> TextFacts:
 
 def arrange(request: QueryRequest, found: TextScan) -> Node:
     """The rows in their order, and the part of them that is asked for. No requests."""
-    root: Node = found
+    root: Node = found if request.is_count else Fetch(found)
     if request.sort.fields and not request.is_count:
         first = None if request.limit is None else request.offset + request.limit
-        root = Order(Fetch(root), request.sort, first)
+        root = Order(root, request.sort, first)
     return root if request.limit is None and not request.offset else Part(root, request.offset, request.limit)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from wormdb.bql.projection import fields_needed
 from wormdb.bql.tree import Filter, MatchNone, shape_text
 from wormdb.errors import InvalidRequestError
@@ -241,15 +243,33 @@ def _search_plans(request: QueryRequest, query: SearchQuery, facts: Facts) -> li
     tree = _simplified(request.filter, facts)
     if isinstance(tree, MatchNone) or search.tree is None:
         return [_empty(request)]
-    if request.strategy not in {None, "full_scan"}:
+    speed = speed_of(facts)
+    rated: list[tuple[float, QueryPlan]] = []
+    ways: list[tuple[Strategy, str | None, str]] = [("full_scan", None, searches.SCAN_REASON)]
+    if search.index is not None and any(each.name == search.index and each.is_ready for each in facts.texts):
+        ways.append(("index_lookup", search.index, f"text index {search.index} has the words"))
+    for strategy, index, reason in ways:
+        root = searches.arrange(request, TextScan(search, tree, index))
+        expected = estimate(root, facts, Selectivity(facts))
+        rated.append((expected.score(speed), QueryPlan(root, strategy, reason, expected.cost)))
+    rated.sort(key=lambda each: each[0])
+    allowed = [each for each in rated if request.strategy in {None, each[1].strategy}]
+    if not allowed:
         raise InvalidRequestError(
             f"Strategy {request.strategy!r} not available",
-            reason=f"of a text search {searches.SCAN_REASON}",
+            reason=f"of a text search {searches.SCAN_REASON}, or a text index has the words",
             fix="leave the strategy to the planner",
         )
-    root = searches.arrange(request, TextScan(search, tree))
-    cost = estimate(root, facts, Selectivity(facts)).cost
-    return [QueryPlan(root, "full_scan", searches.SCAN_REASON, cost)]
+    return [_with_rejected(plan, score, rated) for score, plan in allowed]
+
+
+def _with_rejected(plan: QueryPlan, score: float, rated: Sequence[tuple[float, QueryPlan]]) -> QueryPlan:
+    others = [
+        RejectedPlan(other.strategy, other.reason, other.cost, f"{rate / max(score, 1.0):.1f} times the cost")
+        for rate, other in rated
+        if other is not plan
+    ]
+    return msgspec.structs.replace(plan, rejected=tuple(others))
 
 
 # --- the same choice again ---

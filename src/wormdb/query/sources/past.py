@@ -9,6 +9,7 @@ from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
 from wormdb.query.plan import ALL_IDS
 from wormdb.query.sources.source import Entries, Facts
+from wormdb.query.sources.texts import find_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,8 @@ class PastSource:
     def facts(self) -> Facts:
         """As `QuerySource`: that there were about as many documents as there are now."""
         root = None if self.view.place is None else self.view.place.root
-        return Facts(rows=self.view.count, blocks=1 if root is None else max(1, len(root.history)))
+        texts = find_texts(self.view, is_usable=False)
+        return Facts(rows=self.view.count, blocks=1 if root is None else max(1, len(root.history)), texts=texts)
 
     def scan(
         self,

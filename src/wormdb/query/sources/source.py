@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wormdb.bql.nearest import Distance
     from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.lists.read import ListReader
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Entry, Range
@@ -33,6 +34,7 @@ __all__ = [
     "Entries",
     "Facts",
     "IndexFacts",
+    "ListSource",
     "NothingKept",
     "QuerySource",
     "Residency",
@@ -98,6 +100,15 @@ class CountingSource(Protocol):
 
     def count_all(self) -> int:
         """The exact number of documents. No requests."""
+        ...
+
+
+@runtime_checkable
+class ListSource(Protocol):
+    """A source that has indexes of lists."""
+
+    def lists(self, name: str) -> ListReader | None:
+        """A list index by its name; None if it cannot answer for this state. Costs as `read_lists`."""
         ...
 
 
