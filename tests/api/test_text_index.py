@@ -66,7 +66,7 @@ def take(things: Collection[Document], state: dict[int, Any], step: Any) -> None
             things.forward()
 
 
-@settings(max_examples=settings().max_examples // 4, phases=[__import__("hypothesis").Phase.generate])
+@settings(max_examples=settings().max_examples // 10)
 @given(before=st.lists(STEPS, max_size=5), after=st.lists(STEPS, max_size=14), data=st.data())
 def test_any_history_is_searched_as_its_documents(before: list[Any], after: list[Any], data: st.DataObject) -> None:
     with wormdb.connect(MemoryStore(), settings=wormdb.Settings(forward="manual")) as database:
