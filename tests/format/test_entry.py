@@ -78,7 +78,9 @@ def test_every_kind_of_event_comes_back() -> None:
     assert decode(encode_entry(function, collection=samples.COLLECTION), number=function.number) == function
     transactions = samples.transaction_entry()
     assert decode(encode_entry(transactions, collection=samples.COLLECTION), number=11) == transactions
-    seen = (*entry.events, *streamed.events, *function.events, *transactions.events)
+    lists = samples.list_entry()
+    assert decode(encode_entry(lists, collection=samples.COLLECTION), number=12) == lists
+    seen = (*entry.events, *streamed.events, *function.events, *transactions.events, *lists.events)
     assert {event.__struct_config__.tag for event in seen} == EVENT_KINDS
 
 

@@ -21,6 +21,7 @@ from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
+from wormdb.format.list_part import decode_directory, decode_ids, decode_list, decode_trained, lists_in
 from wormdb.format.membership import decode_filter_run
 from wormdb.format.node import decode_node
 from wormdb.format.page import map_file
@@ -55,8 +56,11 @@ KINDS = {
     "entry_transactions.bin": FrameKind.ENTRY,
     "transaction_record.bin": FrameKind.TRANSACTION,
     "transaction_floor.bin": FrameKind.FLOOR,
+    "entry_lists.bin": FrameKind.ENTRY,
+    "list_trained.bin": FrameKind.LIST_TRAINED,
+    "root_lists.bin": FrameKind.ROOT,
 }
-VERSIONS = {"root_functions.bin": 2, "root_transactions.bin": 3, "root_tombstone.bin": 4}
+VERSIONS = {"root_lists.bin": 5, "root_functions.bin": 2, "root_transactions.bin": 3, "root_tombstone.bin": 4}
 """Of those that are not of the first."""
 
 
@@ -112,6 +116,34 @@ def test_old_bytes_give_the_expected_values() -> None:
     chosen = decode_block_page(stored("blocklist_chosen.bin"), name="x", identity=samples.PAGE_IDENTITY)
     assert chosen == samples.chosen_block_page()
     assert {entry.choice for entry in chosen.blocks} == {1}
+
+
+def test_old_lists_are_read() -> None:
+    entry = decode_entry(stored("entry_lists.bin"), name="x", number=12, collection=samples.COLLECTION)
+    assert entry == samples.list_entry()
+    root = decode_root(stored("root_lists.bin"), name="x", path=samples.PATH, collection=samples.COLLECTION)
+    assert root == samples.list_root()
+    trained = decode_trained(stored("list_trained.bin"), name="x", identity=samples.LIST_IDENTITY)
+    assert trained == b"trained" * 9
+    assert golden_files()["list_part.bin"] == stored("list_part.bin")
+    for name in ("list_part.bin", "list_part_packed.bin"):
+        data = stored(name)
+        begin = data.rindex(b"WORM")
+        directory = decode_directory(data[begin:], name=name, identity=samples.LIST_IDENTITY, directory=begin)
+        pages = [directory.unpack(page, data[directory.starts[page] : directory.starts[page + 1]]) for page in range(5)]
+        found = [(key, bytes(body)) for page in pages for key, body in lists_in(page, name=name)]
+        assert found[:3] == samples.stored_lists()
+        red = decode_list(memoryview(found[2][1]), (1, 2), is_shared=True, name=name)
+        assert (list(red.places), list(red.gone_places), red.payload(3)) == (
+            [0, 1, 5, 300, 70_000],
+            [2, 300],
+            b"\1\6\0",
+        )
+        loose = decode_list(memoryview(found[3][1]), None, is_shared=False, name=name)
+        assert (list(loose.ids), list(loose.gone)) == ([b'"a"', b'"b17"', b"7"], [b'"c"'])
+        assert loose.all_payloads() == [b"", b"x", b"yz"]
+        ids = decode_ids(memoryview(found[4][1]), name=name)
+        assert (list(ids.ids), ids.dead) == ([b'"a"', b'"b"', b'"d"'], b"\0\1\0")
 
 
 def test_heartbeats_are_read_and_written_byte_for_byte() -> None:

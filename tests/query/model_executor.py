@@ -30,6 +30,7 @@ from wormdb.query.plan import (
     IndexCount,
     IndexScan,
     Intersection,
+    NearestScan,
     Order,
     Part,
     Rank,
@@ -122,8 +123,8 @@ class Model:
                 rows = self._after(self._run(child, request), request)
                 assert rows.are_sure
                 return Rows(rows.keys[offset:][:limit], rows.known)
-            case IndexCount():
-                raise AssertionError("a count has no rows")
+            case IndexCount() | NearestScan():
+                raise AssertionError("a count has no rows, and candidates are not exact")
 
     def _ranked(self, node: Rank | TextScan, request: QueryRequest) -> Rows:
         if isinstance(node, Rank):

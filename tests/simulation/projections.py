@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.simulation.replay import Replay, State
+    from wormdb.engine.lists.kind import ListKind
+    from wormdb.engine.lists.shelf import ListFolder
     from wormdb.engine.log.paths import EnginePaths
     from wormdb.engine.tree.definition import Index
     from wormdb.format.root import IndexRoot, Root
@@ -197,20 +199,7 @@ class _Check:
         folder = ListShelf(self.store, self.paths, SerialPool()).folder(self.root, found.name)
         kind = kind_for(index)
         trained = folder.trained(found.lists.trained)
-        there: dict[tuple[bytes, bytes], bytes] = {}
-        for run in reversed(found.lists.runs):
-            ids = [one for _, body in folder.stream(run.ids) for one in decode_ids(body, name="ids").ids]
-            for key, body in folder.stream(run.parts):
-                stored = decode_list(body, kind.columns, is_shared=kind.is_shared, name="list")
-                gone = [ids[place] for place in stored.gone_places] if kind.is_shared else list(stored.gone)
-                came = [ids[place] for place in stored.places] if kind.is_shared else list(stored.ids)
-                for identity in gone:
-                    if there.pop((key, identity), None) is None:
-                        raise Violation(f"{self.label}: index {found.name} takes back what is not in {key!r}")
-                for place, identity in enumerate(came):
-                    if (key, identity) in there:
-                        raise Violation(f"{self.label}: index {found.name} has {identity!r} twice in {key!r}")
-                    there[key, identity] = stored.payload(place)
+        there = self._in_runs(folder, found, kind)
         through = CURSOR_END if found.state == "ready" else found.cursor
         wanted: dict[tuple[bytes, bytes], bytes] = {}
         sums: list[int] = []
@@ -226,6 +215,25 @@ class _Check:
             raise Violation(f"{self.label}: index {found.name} up to {through!r} has {there}, not {wanted}")
         if any(sums) and found.lists.tally != tuple(sums):
             raise Violation(f"{self.label}: index {found.name} counts {found.lists.tally}, not {sums}")
+
+    def _in_runs(self, folder: ListFolder, found: IndexRoot, kind: ListKind) -> dict[tuple[bytes, bytes], bytes]:
+        """What is left when runs bring and take back entries, the oldest first."""
+        assert found.lists is not None
+        there: dict[tuple[bytes, bytes], bytes] = {}
+        for run in reversed(found.lists.runs):
+            ids = [one for _, body in folder.stream(run.ids) for one in decode_ids(body, name="ids").ids]
+            for key, body in folder.stream(run.parts):
+                stored = decode_list(body, kind.columns, is_shared=kind.is_shared, name="list")
+                gone = [ids[place] for place in stored.gone_places] if kind.is_shared else list(stored.gone)
+                came = [ids[place] for place in stored.places] if kind.is_shared else list(stored.ids)
+                for identity in gone:
+                    if there.pop((key, identity), None) is None:
+                        raise Violation(f"{self.label}: index {found.name} takes back what is not in {key!r}")
+                for place, identity in enumerate(came):
+                    if (key, identity) in there:
+                        raise Violation(f"{self.label}: index {found.name} has {identity!r} twice in {key!r}")
+                    there[key, identity] = stored.payload(place)
+        return there
 
     def _tree(self, found: IndexRoot, index: Index) -> None:
         shelf = IndexShelf(self.store, self.paths, SerialPool())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.indexes import Indexes, WrittenFields
     from wormdb.api.status import IndexDescription, IndexSummary
+    from wormdb.bql.nearest import Distance
 
 __all__ = ["IndexMethods"]
 
@@ -85,6 +86,27 @@ class IndexMethods(Generic[T]):
 
         index = read_text_index(fields, name, language=language, stop_words=stop_words)
         return self._indexes.create(index, wait=wait)
+
+    @works
+    def create_vector_index(
+        self,
+        field: str,
+        *,
+        dimensions: int,
+        distance: Distance = "cosine",
+        name: str | None = None,
+        wait: bool = True,
+    ) -> IndexSummary:
+        """Make an index of the vectors at a dotted field, which have so many numbers each; `name` is that of the field.
+
+        `distance` is cosine, euclidean or dot_product. From then on a document is refused whose field is there and is
+        no such vector. If the same index is there, nothing is written. 1 PUT for the entry; building it is 1 GET a
+        block, twice, and 1 PUT for each step of 20,000 documents and more. Raises AlreadyExistsError, MissingExtraError
+        without the extra `vector`, and InvalidRequestError for a document that cannot be indexed.
+        """
+        from wormdb.api.indexes import read_vector_index
+
+        return self._indexes.create(read_vector_index(field, name, dimensions, distance), wait=wait)
 
     @commits
     def drop_index(self, name: str | Sequence[tuple[str, int]]) -> None:

@@ -13,6 +13,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.table_state import table_states
 from wormdb.files.write.tables import MANIFEST
+from wormdb.format import json
 from wormdb.format.bson_types import bson_type_of
 from wormdb.format.field_statistics import decode_field_statistics
 from wormdb.format.past import misc_ms
@@ -20,7 +21,7 @@ from wormdb.format.wrappers import moment
 from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from wormdb.api.access import Access
@@ -97,6 +98,8 @@ class IndexDescription:
     """Of an index of lists (text, vector): how many runs a look-up reads."""
     size: int = 0
     """Stored bytes of these."""
+    options: Mapping[str, Any] | None = None
+    """What such an index was made with; None for others."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -232,6 +235,7 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
         bson_types=index.bson_types or _types_in_model(found, view.definition.model),
         runs=0 if stored is None or stored.lists is None else len(stored.lists.runs),
         size=0 if stored is None or stored.lists is None else stored.lists.size,
+        options=json.parse(index.options.decode()) if index.kind else None,
     )
 
 

@@ -25,7 +25,7 @@ from wormdb.bql.search.rank import Search
 from wormdb.bql.sorting import SortSpec
 from wormdb.bql.tree import Filter
 from wormdb.engine.tree.entries import Range
-from wormdb.query.request import Strategy
+from wormdb.query.request import PlanStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,6 +41,7 @@ __all__ = [
     "IndexCount",
     "IndexScan",
     "Intersection",
+    "NearestScan",
     "Node",
     "Order",
     "Part",
@@ -142,11 +143,26 @@ class Order(msgspec.Struct, frozen=True):
     first: int | None = None
 
 
+class NearestScan(msgspec.Struct, frozen=True):
+    """Ids of an index of vectors, about the nearest first: of the `probes` lists nearest to what is asked for.
+
+    With `child` only ids that it finds.
+    """
+
+    index: str
+    near: Near
+    probes: int | None
+    """None for all lists."""
+    child: Node | None = None
+
+
 class Rank(msgspec.Struct, frozen=True):
     """The rows with the best scores, the best first and ties in order of id; `near` has a distance."""
 
     child: Node
     near: Near
+    enough: int | None = None
+    """How many rows are taken, where the best are among the first; None for all."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -168,6 +184,7 @@ Node: TypeAlias = (
     | Intersection
     | Union
     | IndexCount
+    | NearestScan
     | Fetch
     | Residual
     | Order
@@ -203,7 +220,7 @@ class Cost:
 class RejectedPlan:
     """A way that was possible and is not taken, or was asked for and is not possible."""
 
-    strategy: Strategy
+    strategy: PlanStrategy
     what: str
     """For people: `index status`, `columns status, total`."""
     cost: Cost | None
@@ -214,7 +231,7 @@ class QueryPlan(msgspec.Struct, frozen=True):
     """A tree, and why it is this one."""
 
     root: Node
-    strategy: Strategy
+    strategy: PlanStrategy
     reason: str
     cost: Cost
     rejected: tuple[RejectedPlan, ...] = ()
@@ -225,6 +242,9 @@ class QueryPlan(msgspec.Struct, frozen=True):
 def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with every node changed, those below first; the same object if nothing did. No requests."""
     if isinstance(node, Fetch | Residual | Order | Rank | Part):
+        child = rebuild(node.child, change)
+        return change(node if child is node.child else msgspec.structs.replace(node, child=child))
+    if isinstance(node, NearestScan) and node.child is not None:
         child = rebuild(node.child, change)
         return change(node if child is node.child else msgspec.structs.replace(node, child=child))
     if isinstance(node, Union | Intersection):

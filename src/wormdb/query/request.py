@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from wormdb.bql.projection import Projection
     from wormdb.bql.search.search import SearchQuery
 
-__all__ = ["BY_ID", "STRATEGIES", "QueryRequest", "Strategy"]
+__all__ = ["BY_ID", "STRATEGIES", "PlanStrategy", "QueryRequest", "Strategy"]
 
 Strategy: TypeAlias = Literal["index_lookup", "manifest_scan", "manifest_fetch", "full_scan"]
 """How a query is answered, by the names that users see."""
+
+PlanStrategy: TypeAlias = Strategy | Literal["nearest"]
+"""The same, and what only the planner takes: lists of an index of vectors."""
 
 BY_ID: Final = SortSpec()
 

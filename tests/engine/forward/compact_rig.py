@@ -99,4 +99,4 @@ def rebuild_trees(ledger: Ledger, aim: Aim) -> list[str]:
             runs = [extract_run(place, writer, index, head, piece)[0] for piece in pieces]
             lists.append(join_runs(place, writer, index, head, runs))
     publish_indexes(register, writer, (place, state), built, lists)
-    return [one.name for one in (*built, *lists)]
+    return [*(one.name for one in built), *(one.name for one in lists)]

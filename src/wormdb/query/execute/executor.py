@@ -34,6 +34,7 @@ from wormdb.query.plan import (
     IdLookup,
     IndexScan,
     Intersection,
+    NearestScan,
     Node,
     Order,
     Part,
@@ -43,7 +44,7 @@ from wormdb.query.plan import (
     TextScan,
     Union,
 )
-from wormdb.query.sources.source import ListSource
+from wormdb.query.sources.source import ListSource, NearestSource
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
@@ -385,6 +386,16 @@ class Executor:
             self._limits.look(len(batch))
             yield batch
 
+    def _nearest(self, node: NearestScan, demand: Demand) -> Iterator[RowBatch]:
+        assert isinstance(self.source, NearestSource), "the facts have an index of vectors"
+        among = None if node.child is None else self._ids(node.child)[0]
+        keys = self.source.nearest(node.index).candidates(node.near, node.probes, among)
+        size = demand.first
+        while some := list(islice(keys, self._limits.allowed(size))):
+            self._limits.look(len(some))
+            yield KeyBatch(some, is_sure=False)
+            size = min(2 * size, BATCH_MAX)
+
     def _combined(self, node: Intersection | Union, demand: Demand) -> Iterator[RowBatch]:
         first, *others = node.children
         keys, is_sure = self._ids(first)
@@ -447,12 +458,15 @@ class Executor:
     def _ranked(self, node: Rank, _: Demand) -> Iterator[RowBatch]:
         from wormdb.query.execute.rank import Ranking  # few queries ask for vectors
 
-        ranking, paths = Ranking(node.near), (node.near.field,)
-        for batch in self._run(node.child, Demand(in_order=False)):
+        ranking, paths, taken = Ranking(node.near), (node.near.field,), 0
+        for batch in self._run(node.child, Demand(in_order=False) if node.enough is None else Demand(node.enough)):
             # Decoded, vectors are many times as long as they are stored.
             for start in range(0, len(batch), BATCH_MAX):
                 ranking.add(self._told(batch.cut(start, min(start + BATCH_MAX, len(batch))), paths))
                 self._limits.check_time()
+            taken += len(batch)
+            if node.enough is not None and taken >= node.enough:
+                break
         found, scores = ranking.finish()
         self.scores.update(scores)
         if len(found):
@@ -486,6 +500,7 @@ class Executor:
         TextScan: _searched,
         Intersection: _combined,
         Union: _combined,
+        NearestScan: _nearest,
         Fetch: _fetched,
         Residual: _residual,
         Order: _ordered,

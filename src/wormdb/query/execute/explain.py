@@ -27,6 +27,7 @@ from wormdb.query.plan import (
     IndexCount,
     IndexScan,
     Intersection,
+    NearestScan,
     Order,
     Part,
     Rank,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     from wormdb.query.execute.measure import Measurement
     from wormdb.query.plan import Node, QueryPlan, RejectedPlan
-    from wormdb.query.request import Strategy
+    from wormdb.query.request import PlanStrategy
 
 __all__ = ["Explanation", "PlanStep", "expect", "explain_plan", "render"]
 
@@ -83,7 +84,7 @@ class PlanStep:
 class Explanation:
     """How a query is answered, or was: `taken` is there only after it ran."""
 
-    strategy: Strategy
+    strategy: PlanStrategy
     reason: str
     estimated_requests: int
     """Of a process that keeps nothing; `plan.cost` says how many are left for this one."""
@@ -204,6 +205,8 @@ def render(explained: Explanation) -> str:
 def _children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Union | Intersection):
         return node.children
+    if isinstance(node, NearestScan):
+        return () if node.child is None else (node.child,)
     return (node.child,) if isinstance(node, Fetch | Residual | Order | Rank | Part) else ()
 
 
@@ -227,14 +230,21 @@ def _detail(node: Node) -> str:
             return tree.text
         case Order(_, sort, first):
             return f"{sort if sort.fields else '_id'}{'' if first is None else f', first {first:,}'}"
-        case Rank(_, near):
+        case NearestScan(name, near, probes, child):
+            return f"{name}, {near.distance}, {_probed(probes)}{'' if child is None else ', only ids below'}"
+        case Rank(_, near, enough):
             least = "" if near.min_score is None else f", score {near.min_score:g} or more"
-            return f"{near.field}, {near.distance}, first {near.k:,}{least}"
+            of = "" if enough is None else f" of {_counted(enough, 'candidate')}"
+            return f"{near.field}, {near.distance}, first {near.k:,}{of}{least}"
         case Part(_, offset, limit):
             parts = [f"offset {offset:,}"] if offset else []
             return ", ".join([*parts, *([f"limit {limit:,}"] if limit is not None else [])])
         case _:
             return ""
+
+
+def _probed(probes: int | None) -> str:
+    return "all lists" if probes is None else _counted(probes, "list")
 
 
 # --- texts ---

@@ -1,8 +1,8 @@
 """Text search by an index of words: the lists of the words of a search, joined and scored run by run.
 
 All entries of a document that count are in one run of the index, so a document is its run and its place there. Lists
-say how often a word is in each field and how long the fields are: that is all that scores need. What the tail changed is
-taken from its documents: those before leave the statistics, those after are scored as they are. Only phrases need
+say how often a word is in each field and how long the fields are, which is all that scores need. What the tail changed
+is taken from its documents: those before leave the statistics, those after are scored as they are. Only phrases need
 documents of candidates, which come in the order of their scores.
 """
 

@@ -28,6 +28,7 @@ from wormdb.query.plan import (
     IndexCount,
     IndexScan,
     Intersection,
+    NearestScan,
     Order,
     Part,
     Rank,
@@ -52,7 +53,7 @@ __all__ = ["DISTANT", "NEAR", "Estimate", "StoreSpeed", "estimate", "speed_of"]
 
 Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | TextScan | IndexCount
 Form: TypeAlias = Literal["ids", "columns", "texts", "documents"]
-Inner: TypeAlias = Intersection | Union | Fetch | Residual | Order | Rank | Part
+Inner: TypeAlias = Intersection | Union | NearestScan | Fetch | Residual | Order | Rank | Part
 
 # --- How fast a store is, in microseconds.
 
@@ -107,6 +108,18 @@ COORDINATE: Final = 0.03
 """… and each of its numbers …"""
 COORDINATE_READ: Final = 0.12
 """… which is decoded before."""
+NEAREST: Final = 500.0
+"""A search in an index of vectors, however short."""
+CODE: Final = 0.1
+"""A vector of a list, put in order …"""
+PRODUCT: Final = 0.0002
+"""… and each of its numbers, multiplied."""
+MATCHED: Final = 0.3
+"""An id that a filter finds, as one of those that may be among the nearest."""
+JOINED: Final = 0.35
+"""Requests for each list that is read: those that lie together are one."""
+LISTS_WHOLE_BYTES: Final = 1 * MIB
+"""Lists up to this size are one request."""
 CELL: Final = 0.004
 """A value of a column that is kept, tested together with thousands of others."""
 CELL_UNPACKED: Final = 0.03
@@ -256,9 +269,12 @@ class _Estimator:
                 below = self.of(child, None)
                 work = below.rows * (ORDERED if below.form == "documents" else CELL)
                 return replace(_above(below, below.rows, work), spread=1.0)
-            case Rank(child, near):
-                below = self.of(child, None)
-                work = below.rows * (VECTOR + len(near.vector) * (COORDINATE + COORDINATE_READ))
+            case NearestScan():
+                return self._nearest(node, wanted)
+            case Rank(child, near, enough):
+                below = self.of(child, None if enough is None else float(enough))
+                scored = below.rows if enough is None else min(below.rows, enough)
+                work = scored * (VECTOR + len(near.vector) * (COORDINATE + COORDINATE_READ))
                 return replace(_above(below, min(below.rows, near.k), work), spread=1.0, form="documents")
             case Part(child, offset, limit):
                 most = wanted if limit is None else float(limit) if wanted is None else min(limit, wanted)
@@ -387,6 +403,27 @@ class _Estimator:
                 rows *= min(part.rows / every, 1.0) if every else 0.0
         spread = 1.0 if wanted is None else min(wanted / max(rows, LEAST), 1.0)
         return Estimate(cost, rows, spread, rows_kept=rows_kept)
+
+    def _nearest(self, node: NearestScan, wanted: float | None) -> Estimate:
+        """Lists of an index of vectors: those of large objects by ranges, small objects whole."""
+        found = self.facts.find_vectors(node.near.path)
+        assert found is not None, "the facts have the index of the plan"
+        probes = found.lists if node.probes is None else min(node.probes, found.lists)
+        share = probes / found.lists
+        is_large = found.bytes > LISTS_WHOLE_BYTES
+        requests = found.runs + (found.lists > 1) + (JOINED * probes if is_large else 0.0)
+        size = found.bytes * (share if is_large else 1.0) + found.lists * (found.dimensions + 4.0)
+        scanned = found.entries * share
+        work = NEAREST + scanned * (CODE + found.dimensions * PRODUCT) + found.lists * found.dimensions * PRODUCT
+        rows, cost = scanned + self.facts.tail_rows, Cost()
+        if node.child is not None:
+            below = self.of(node.child, None)
+            cost, rows = below.cost, min(below.rows, rows)
+            work += below.rows * MATCHED
+        rounds = 1.0 + (found.lists > 1) + is_large
+        cost += Cost(requests, size, scanned, rounds * (found.runs > 0), work / 1_000)
+        taken = rows if wanted is None else min(rows, wanted)
+        return Estimate(cost, taken, kept=0.0, rows_kept=self._rows_kept(self.facts.kept.all_rows()))
 
     def _tail(self, name: str) -> float:
         """What it takes to find the entries of changed documents, which is done once for each index."""

@@ -19,6 +19,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
 from wormdb.query.physical import indexes, nearest, scans, searches
+from wormdb.query.physical.nearest import NearestWay
 from wormdb.query.physical.question import Candidate, Question, Way, filter_paths, join_names
 from wormdb.query.plan import (
     Cost,
@@ -224,17 +225,28 @@ def _nearest_plans(
     question = Question(matching, facts, _simplified(matching.filter, facts))
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
-    best, others = _rate(question)
-    if without:
-        best, *others = _rated(question, without)
-    rejected = _rejected(question, best, others)
-    found = []
-    for rated in (best, *others):
-        root = nearest.rank(request, resolved, rated.root)
-        cost = estimate(root, facts, Selectivity(facts)).cost
-        reason = nearest.why_exact(rated.candidate.reason())
-        found.append(QueryPlan(root, rated.candidate.strategy, reason, cost, rejected))
-    return found
+    selectivity, speed = Selectivity(facts), speed_of(facts)
+    _rate(question)  # raises if the strategy that was asked for is impossible
+    ways = [
+        NearestWay(rated.candidate.strategy, rated.candidate.what, nearest.why_exact(rated.candidate.reason()), root)
+        for rated in _rated(question, without)
+        # Without a filter, columns narrow nothing: all documents would be fetched one by one.
+        if request.strategy == rated.candidate.strategy
+        or (request.strategy is None and (question.conjunction.filters or rated.candidate.way != ("columns", "fetch")))
+        for root in (nearest.rank(request, Rank(rated.root, resolved)),)
+    ]
+    if not resolved.is_exact and request.strategy is None:
+        ids = _rated(Question(nearest.ids_request(matching), facts, question.tree), without)[0].root
+        share = selectivity.share(question.tree)
+        ways += nearest.propose_lists(request, resolved, facts, question.tree, ids, share)
+    rated_ways = [(estimate(way.root, facts, selectivity), way) for way in ways]
+    rated_ways.sort(key=lambda pair: pair[0].score(speed))
+    least = max(rated_ways[0][0].score(speed), 1.0)
+    rejected = tuple(
+        RejectedPlan(way.strategy, way.what, each.cost, f"{each.score(speed) / least:.1f} times the cost")
+        for each, way in rated_ways[1 : 1 + _REJECTED_MAX]
+    )
+    return [QueryPlan(way.root, way.strategy, way.reason, each.cost, rejected) for each, way in rated_ways]
 
 
 def _search_plans(request: QueryRequest, query: SearchQuery, facts: Facts) -> list[QueryPlan]:

@@ -14,9 +14,9 @@ from wormdb.query.plan import ALL_IDS
 from wormdb.schema.model import SYSTEM_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from wormdb.bql.nearest import Distance
+    from wormdb.bql.nearest import Distance, Near
     from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.lists.read import ListReader
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOTHING_KEPT",
+    "Candidates",
     "CountingSource",
     "Entries",
     "Facts",
     "IndexFacts",
     "ListSource",
+    "NearestSource",
     "NothingKept",
     "QuerySource",
     "Residency",
@@ -109,6 +111,23 @@ class ListSource(Protocol):
 
     def lists(self, name: str) -> ListReader | None:
         """A list index by its name; None if it cannot answer for this state. Costs as `read_lists`."""
+        ...
+
+
+@runtime_checkable
+class NearestSource(Protocol):
+    """A source with indexes of vectors."""
+
+    def nearest(self, name: str) -> Candidates:
+        """The candidates of an index by its name, one of `facts.vectors`. No requests yet."""
+        ...
+
+
+class Candidates(Protocol):
+    """What an index of vectors tells."""
+
+    def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = ...) -> Iterator[bytes]:
+        """Keys of ids, about the nearest first, of `probes` lists or of all, and of the tail; with `among` only these."""
         ...
 
 
@@ -236,6 +255,13 @@ class VectorFacts:
     path: Path
     dimensions: int
     distance: Distance
+    entries: int = 0
+    """Vectors, without those of the tail."""
+    lists: int = 1
+    """About."""
+    runs: int = 0
+    bytes: int = 0
+    """Stored bytes of its lists."""
 
 
 @dataclass(frozen=True, slots=True)
