@@ -165,7 +165,10 @@ DATABASE_OTHERS = {
     "removal",
     "list_collection_names",
 }
-FOUND_OTHERS = {"to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit", "scored"}
+FOUND_OTHERS = {
+    *("to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"),
+    *("highlights", "scored"),
+}
 
 
 @dataclass

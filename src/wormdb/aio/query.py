@@ -132,6 +132,20 @@ class AsyncQuery(AsyncHandle[Any], Generic[T]):
             self._inner.near(field, vector, k=k, recall=recall, exact=exact, min_score=min_score, distance=distance),
         )
 
+    def search(
+        self,
+        text: str,
+        *,
+        index: str | None = None,
+        fields: Sequence[str] | None = None,
+        language: str | None = None,
+        stop_words: Sequence[str] | bool | None = None,
+    ) -> AsyncQuery[T]:
+        """Only what a text search finds, the best first: `search('red shoes -leather 'running shoe' adi*')`."""
+        return AsyncQuery(
+            self._runner, self._inner.search(text, index=index, fields=fields, language=language, stop_words=stop_words)
+        )
+
     def strategy(self, name: Strategy) -> AsyncQuery[T]:
         """The only way to be used: index_lookup, manifest_scan, manifest_fetch or full_scan."""
         return AsyncQuery(self._runner, self._inner.strategy(name))

@@ -65,6 +65,29 @@ class IndexMethods(Generic[T]):
         return self._indexes.create(index, wait=wait)
 
     @works
+    def create_text_index(
+        self,
+        fields: str | Sequence[str],
+        *,
+        language: str | None = None,
+        stop_words: Sequence[str] | bool | None = None,
+        name: str | None = None,
+        wait: bool = True,
+    ) -> IndexSummary:
+        """Make an index of the words of some fields, for `find(search="red shoes")`; each may have a weight: "title^3".
+
+        `language` says whose stems are compared, such as "english" or "german"; without it words are compared as they
+        are, without capitals and accents. `stop_words`, a list or True for those of the language, are left out. `name`
+        is "text" if none is given. If the same index is there, nothing is written. Without `wait` the next forwarding
+        builds it; until it is ready a search reads all documents. Costs as `create_index`. Raises AlreadyExistsError,
+        MissingExtraError, and InvalidRequestError with every mistake.
+        """
+        from wormdb.api.indexes import read_text_index
+
+        index = read_text_index(fields, name, language=language, stop_words=stop_words)
+        return self._indexes.create(index, wait=wait)
+
+    @works
     def create_vector_index(
         self,
         field: str,

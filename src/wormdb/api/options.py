@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cas
 from zlib import crc32
 
 from wormdb.api.access import Access, Freshness
+from wormdb.api.text_search import may_have_text, read_text_options
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, WrittenSort, parse_sort
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.bql.nearest import Near, WrittenNear
+    from wormdb.bql.search.search import WrittenSearch
     from wormdb.engine.state.moments import AsOf
     from wormdb.schema.model import Model
 
@@ -130,6 +132,9 @@ class FindOneOptions(TypedDict, total=False):
     near: WrittenNear | None
     """Only the nearest vectors, the nearest first: {"embedding": {"vector": v, "k": 10}}; also recall, exact, min_score
     and distance. A vector is a list, an array of numpy, or packed; neither sort nor page go with it."""
+    search: WrittenSearch | None
+    """Only what a text search finds, the best first unless there is a sort: 'red shoes -leather "running shoe" adi*';
+    or {"query": …, "index": …}, or {"query": …, "fields": ["title^3", "body"], "language": "english"}; no pages."""
     strategy: Strategy | None
     """The only way to be used: index_lookup, manifest_scan, manifest_fetch or full_scan; an error if it cannot be."""
     max_scanned: int | None
@@ -158,6 +163,7 @@ class FindOptions(FindOneOptions, total=False):
 
 
 _DIGEST_BYTES: Final = 12
+_NO_NAMES: Final[tuple[str, ...]] = ()
 _KNOWN_OF_ONE: Final = dict.fromkeys(("select", "populate", "raw", *FindOneOptions.__annotations__))
 _KNOWN: Final = dict.fromkeys((*_KNOWN_OF_ONE, *FindOptions.__annotations__))
 _OTHER_NAMES: Final[Mapping[str, str]] = {
@@ -192,6 +198,8 @@ class CheckedQuery:
     """How new the state must be; None as the collection's handle says."""
     is_raw: bool = False
     """Whether rows are JSON."""
+    scores: tuple[str, ...] = ()
+    """The fields in which rows show the score of their text."""
 
     def at(self, moment: AsOf) -> CheckedQuery:
         """The same question to the state of a moment."""
@@ -205,6 +213,7 @@ class CheckedQuery:
             self.populate,
             self.freshness,
             self.is_raw,
+            self.scores,
         )
 
     @property
@@ -235,13 +244,16 @@ def check_query(
     if not options.keys() <= known.keys():
         for name in options:
             _check_known(name, what, tuple(known))
+    written, search, scores = filter, None, _NO_NAMES
+    if options.get("search") is not None or may_have_text(filter):
+        written, options, search, scores = read_text_options(filter, options, what)
     is_raw, freshness = _is_raw(options.get("raw"), what), None
     # Most queries have a filter and nothing else, or ask for raw rows besides, or for a state that is new enough.
     at_least = options.get("at_least")
-    is_plain = sum(map(is_not, options.values(), repeat(None))) <= is_raw + (at_least is not None)
+    is_plain = search is None and sum(map(is_not, options.values(), repeat(None))) <= is_raw + (at_least is not None)
     if at_least is not None or not is_plain:
         freshness = check_freshness(access, at_least, options.get("stale_ms"), options.get("as_of"))
-    tree = read_filter(filter)
+    tree = read_filter(written)
     if type(tree) is not Compare and has_calls(tree):
         tree = expand_functions(access, tree, freshness)
     if is_plain:
@@ -260,9 +272,10 @@ def check_query(
             projection=None if select is None else parse_projection(select, query=tree),
             strategy=_strategy(options.get("strategy"), what),
             rows_max=_whole(options.get("max_scanned"), "max_scanned", 1, what),
-            is_raw=is_raw and select is None and not populate,
+            is_raw=is_raw and select is None and not populate and not scores,
             first=first,
             near=_near(options, what),
+            search=search,
         ),
         collection=access.ledger.collection,
         moment=moment,
@@ -271,6 +284,7 @@ def check_query(
         freshness=freshness,
         populate=populate,
         is_raw=is_raw,
+        scores=scores,
     )
     if access.writer.model is not None:
         _tell_typos(access, access.writer.model, query.request)
@@ -282,7 +296,7 @@ def _tell_typos(access: Access[Any], model: Model, request: QueryRequest) -> Non
     """As `tell_unknown_fields`; an equality of a declared field, which most queries are, costs nothing more."""
     tree = request.filter
     is_known = type(tree) is Compare and len(tree.path) == 1 and tree.path[0] in model.fields
-    if is_known and request.sort is BY_ID and request.projection is None and request.near is None:
+    if is_known and request.sort is BY_ID and request.projection is None and not request.is_ranked:
         return
     if access.settings.unknown_fields != "ignore":
         from wormdb.api.names import tell_unknown_fields

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.api.access import Access
+    from wormdb.bql.search.highlight import Highlight
+    from wormdb.bql.search.search import SearchQuery
     from wormdb.bql.sorting import WrittenSort
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation
@@ -195,17 +197,47 @@ class Results(Generic[T]):
         self._is_read = True
 
     def scored(self) -> Iterator[tuple[T, float]]:
-        """The rows of a query with `near`, each with its score: the best first. Costs as going through the rows.
+        """The rows of a query with `near` or `search`, each with its score: the best first, unless there is a sort.
 
-        Raises InvalidRequestError without `near`.
+        Costs as going through the rows. Raises InvalidRequestError without `near` and `search`.
         """
-        if self._query.request.near is None:
+        if not self._query.request.is_ranked:
             raise InvalidRequestError(
                 f"scores of a query of {self._access.name}",
                 reason="only rows that were ranked have scores",
-                fix='ask with near={"embedding": {"vector": [0.1, 0.2], "k": 10}}',
+                fix='ask with search="red shoes", or near={"embedding": {"vector": [0.1, 0.2], "k": 10}}',
             )
         return ((cast("T", row), _score(hit)) for hit, row in self._rows())
+
+    def highlights(self, chars: int = 160) -> Iterator[tuple[T, list[Highlight]]]:
+        """The rows of a query with `search`, each with the parts of its texts that have words of the search.
+
+        A part has about `chars` characters at most; `marked()` of it is HTML. Costs as going through the rows; if
+        `select` leaves out something, also a batched read of the documents. Raises InvalidRequestError without
+        `search`.
+        """
+        query = self._query.request.search
+        if query is None:
+            raise InvalidRequestError(
+                f"highlights of a query of {self._access.name}",
+                reason="only a text search has words to mark",
+                fix='ask with search="red shoes"',
+            )
+        return self._highlighted(query, _checked_count(chars, "highlights"))
+
+    def _highlighted(self, query: SearchQuery, chars: int) -> Iterator[tuple[T, list[Highlight]]]:
+        from wormdb.bql.search.highlight import highlight
+
+        rows = self._rows()
+        while some := list(islice(rows, POPULATE_ROWS)):
+            state = self._run.state
+            search, documents = state.search(query), {}
+            if any(hit.held is None for hit, _ in some):
+                documents = state.fetch([hit.key for hit, _ in some])
+            for hit, row in some:
+                held = documents.get(hit.key) if hit.held is None else None
+                whole = hit.document if held is None else json.decode_document(held.document or b"{}", name="document")
+                yield cast("T", row), highlight(search, whole, chars=chars)
 
     @reads
     def to_list(self) -> list[T]:
@@ -240,9 +272,9 @@ class Results(Generic[T]):
 
         It is a place in the order, not in a state: rows that are inserted before it are not seen, and one that moves
         behind it is seen again. There is one whenever the rows are as many as `limit`, so the last page may be empty.
-        Rows that were not read are read first. The nearest vectors have no pages.
+        Rows that were not read are read first. Rows with scores have no pages.
         """
-        if self._query.request.near is not None:
+        if self._query.request.is_ranked:
             return None
         if not self._is_read and self._query.request.limit is not None:
             for _ in self:
@@ -301,8 +333,8 @@ class Results(Generic[T]):
         """The rows as one table in memory: the columns of `select`, else those of the model, else those of the rows.
 
         The latter are as of `Collection.to_arrow` without a model: `id`, frequent paths, and `doc`. Types are
-        those of `Collection.to_arrow`. With `near` the last column is `_score`. Raises InvalidRequestError with
-        `populate`.
+        those of `Collection.to_arrow`. With `near` or `search` the last column is `_score`. Raises
+        InvalidRequestError with `populate`.
         """
         if self._query.populate:
             raise InvalidRequestError(
@@ -402,7 +434,7 @@ def _table_of(state: AnyState[Any], request: QueryRequest) -> pa.Table:
 
     Costs what the plan costs; documents are not read if columns tell everything.
     """
-    if request.near is not None:
+    if request.is_ranked:
         return _ranked_table(state, request)
     return _joined(state, request, _portions)
 

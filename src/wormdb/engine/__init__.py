@@ -37,8 +37,8 @@ PUBLIC_TO = {
     "aio": ("commit.resolve", "migrate"),
     "api": (
         *("blocks.memory", "bulk.attach", "bulk.columns", "bulk.rows", "bulk.task", "commit.blobs", "commit.define"),
-        *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "migrate", "tree.extract"),
-        *("state.expiry", "state.follower", "transact.coordinator"),
+        *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "lists.text_kind", "migrate"),
+        *("tree.extract", "state.expiry", "state.follower", "transact.coordinator"),
     ),
     "cli": ("log.peers",),
     "files": ("blocks.write", "history.changes", "log.objects"),
@@ -53,7 +53,10 @@ PUBLIC_TO = {
         "state.trim",
         *("tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
-    "query": ("forward.analysis", "index.shelf", "lists.centroids", "lists.nearest", "lists.probes", "lists.read"),
+    "query": (
+        *("forward.analysis", "index.shelf", "lists.centroids", "lists.nearest", "lists.probes", "lists.read"),
+        "lists.text_kind",
+    ),
     "server": ("log.peers",),
     "spark": ("blocks.memory", "bulk.columns", "bulk.rows", "bulk.task", "feed"),
     "sync": ("commit.define",),

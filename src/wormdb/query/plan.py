@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from wormdb.bql.nearest import Near
+from wormdb.bql.search.rank import Search
 from wormdb.bql.sorting import SortSpec
 from wormdb.bql.tree import Filter
 from wormdb.engine.tree.entries import Range
@@ -49,6 +50,7 @@ __all__ = [
     "RejectedPlan",
     "Residual",
     "Scan",
+    "TextScan",
     "Union",
     "rebuild",
 ]
@@ -90,6 +92,15 @@ class IndexScan(msgspec.Struct, frozen=True):
     index: str
     spans: tuple[Range, ...]
     reverse: bool = False
+
+
+class TextScan(msgspec.Struct, frozen=True):
+    """The ids of documents that a text search and a filter find, the best first and ties in order of id."""
+
+    search: Search
+    filter: Filter
+    index: str | None = None
+    """The text index whose lists tell; without it all documents are read."""
 
 
 class Intersection(msgspec.Struct, frozen=True):
@@ -169,6 +180,7 @@ Node: TypeAlias = (
     | Scan
     | IdLookup
     | IndexScan
+    | TextScan
     | Intersection
     | Union
     | IndexCount

@@ -134,7 +134,7 @@ class ForeignAnswer:
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has. A count of all documents costs the manifest, or else a listing."""
-        is_of_all = isinstance(request.filter, MatchAll) and request.after is None and request.near is None
+        is_of_all = isinstance(request.filter, MatchAll) and request.after is None and not request.is_ranked
         if is_of_all and request.strategy is None:
             number = self._count_all()
             if number is not None:
@@ -226,9 +226,10 @@ class ForeignAnswer:
 
     def _tried(self, request: QueryRequest, work: Callable[[FilePlan, QueryRequest], R]) -> R:
         """The result of `work` by the chosen plan; by a full scan, if a file contradicts the manifest or the index."""
-        if request.near is not None:
+        if request.is_ranked:
+            near = request.near
             raise InvalidRequestError(
-                f"near {request.near.field}",
+                "the search" if near is None else f"near {near.field}",
                 reason="another program keeps these files",
                 fix="take them over with worm adopt, or import them",
             )

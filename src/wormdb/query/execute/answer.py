@@ -84,7 +84,7 @@ def count(
     request: QueryRequest, source: QuerySource, *, cache: PlanCache | None = None, clock: Clock | None = None
 ) -> int:
     """How many rows the answer has. No requests for all documents; raises what `run` does."""
-    if _is_of_all(request) and request.near is None and isinstance(source, CountingSource):
+    if _is_of_all(request) and not request.is_ranked and isinstance(source, CountingSource):
         return _in_part(source.count_all(), request)
     asked = replace(request, is_count=True)
     return count_plan(make_plan(asked, source.facts, cache).root, asked, source, clock=clock)

@@ -41,9 +41,10 @@ from wormdb.query.plan import (
     Rank,
     Residual,
     Scan,
+    TextScan,
     Union,
 )
-from wormdb.query.sources.source import NearestSource
+from wormdb.query.sources.source import ListSource, NearestSource
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
@@ -297,6 +298,10 @@ class Executor:
         self._root = root
         return self._run(root, Demand(self.request.first, in_order=in_order))
 
+    def look(self, rows: int) -> None:
+        """Count rows that are about to be read. Raises LimitExceededError, UnavailableError."""
+        self._limits.look(rows)
+
     def fetch(self, batch: RowBatch) -> DocumentBatch:
         """The whole documents of rows, in their order; without those that do not exist.
 
@@ -354,6 +359,27 @@ class Executor:
                 self._limits.look(min(taken, portion.rows - start))
                 yield ColumnBatch(portion.slice(start, start + taken), is_whole)
                 start, size = start + taken, min(2 * size, BATCH_MAX)
+
+    def _searched(self, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
+        from wormdb.query.execute.search import found_by_lists, rank_batches  # few queries search texts
+
+        reader = None
+        if node.index is not None and isinstance(self.source, ListSource):
+            reader = self.source.lists(node.index)
+        if reader is not None:
+            yield from found_by_lists(self, node, reader, demand)
+            return
+        found = rank_batches(node.search, node.filter, self._documents())
+        self.scores.update(found)
+        yield from _in_batches([key for key, _ in found], demand, is_sure=True)
+
+    def _documents(self) -> Iterator[DocumentBatch]:
+        """All documents, some at a time, in any order."""
+        for portion in self.source.scan(["_id", DOCUMENT], in_order=False):
+            for start in range(0, portion.rows, BATCH_MAX):
+                stop = min(start + BATCH_MAX, portion.rows)
+                self._limits.look(stop - start)
+                yield ColumnBatch(portion.slice(start, stop), is_whole=True).decoded()
 
     def _named(self, node: IdLookup, demand: Demand) -> Iterator[RowBatch]:
         for batch in _in_batches(node.keys, demand, is_sure=False):
@@ -471,6 +497,7 @@ class Executor:
         Empty: _nothing,
         Scan: _scan,
         IdLookup: _named,
+        TextScan: _searched,
         Intersection: _combined,
         Union: _combined,
         NearestScan: _nearest,

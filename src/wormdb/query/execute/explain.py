@@ -17,6 +17,8 @@ from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
+from wormdb.bql.search.words import NO_LANGUAGE
+from wormdb.bql.tree import MatchAll
 from wormdb.query.plan import (
     ALL_IDS,
     Cost,
@@ -31,6 +33,7 @@ from wormdb.query.plan import (
     Rank,
     Residual,
     Scan,
+    TextScan,
     Union,
 )
 from wormdb.query.planner.cost import Estimate, estimate
@@ -216,6 +219,11 @@ def _detail(node: Node) -> str:
             return _counted(len(keys), "id")
         case IndexScan(name, spans, reverse):
             return f"{name}, {_counted(len(spans), 'range')}{', backwards' if reverse else ''}"
+        case TextScan(search, tree, index):
+            fields = ", ".join(field.text for field in search.fields.fields)
+            language = "" if search.fields.language == NO_LANGUAGE else f" in {search.fields.language}"
+            condition = "" if isinstance(tree, MatchAll) else f"; {tree.text}"
+            return f"{'' if index is None else f'{index}, '}{search.text!r} in {fields}{language}{condition}"
         case IndexCount(name, spans):
             return f"{name}, {_counted(len(spans), 'range')}"
         case Residual(_, tree):

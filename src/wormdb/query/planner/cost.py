@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
+from wormdb.bql.search.expression import has_phrases
+from wormdb.bql.tree import MatchAll
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.query.physical.question import filter_paths, order_paths
 from wormdb.query.plan import (
@@ -32,6 +34,7 @@ from wormdb.query.plan import (
     Rank,
     Residual,
     Scan,
+    TextScan,
     Union,
 )
 from wormdb.query.selectivity import Selectivity, is_point
@@ -40,13 +43,15 @@ from wormdb.settings import KIB, MIB, RANGE_GAP_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wormdb.bql.search.rank import Search
+    from wormdb.bql.tree import Filter
     from wormdb.engine.tree.entries import Range
     from wormdb.query.plan import Node
     from wormdb.query.sources.source import Facts
 
 __all__ = ["DISTANT", "NEAR", "Estimate", "StoreSpeed", "estimate", "speed_of"]
 
-Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | IndexCount
+Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | TextScan | IndexCount
 Form: TypeAlias = Literal["ids", "columns", "texts", "documents"]
 Inner: TypeAlias = Intersection | Union | NearestScan | Fetch | Residual | Order | Rank | Part
 
@@ -91,6 +96,12 @@ TESTED: Final = 2.0
 """A decoded document that is tested."""
 ORDERED: Final = 6.0
 """A decoded document that is put in order."""
+SEARCHED: Final = 30.0
+"""A document whose words are cut out and compared."""
+LISTED: Final = 0.3
+"""An entry of the list of a word, joined with others and scored."""
+SEARCHED_SHARE: Final = 0.02
+"""The share of documents that a search is taken to find."""
 VECTOR: Final = 10.0
 """A vector of a document that is scored …"""
 COORDINATE: Final = 0.03
@@ -232,6 +243,12 @@ class _Estimator:
                 return Estimate(Cost(rows=len(keys)), found, rows_kept=self._rows_kept(self.facts.kept.keys(keys)))
             case IndexScan():
                 return self._entries(node, wanted)
+            case TextScan(search, tree, index) if index is not None:
+                return self._lists(search, tree, wanted)
+            case TextScan(_, tree):
+                below = self._scan(Scan(("_id", DOCUMENT)), None)
+                expected = self.facts.rows * SEARCHED_SHARE * self.selectivity.share(tree)
+                return replace(_above(below, expected, below.rows * (DECODED + SEARCHED)), spread=1.0, form="ids")
             case IndexCount(name, spans):
                 return self._count(name, spans)
             case _:
@@ -274,6 +291,19 @@ class _Estimator:
         """
         known = self.selectivity.rows_kept = max(self.selectivity.rows_kept, share)
         return known
+
+    def _lists(self, search: Search, tree: Filter, wanted: float | None) -> Estimate:
+        """The lists of the words, the ids of what is taken; and documents, where a filter or a phrase needs them."""
+        facts, words = self.facts, len(search.terms)
+        share = max(self.selectivity.share(tree), LEAST)
+        entries = facts.rows * SEARCHED_SHARE
+        taken = entries if wanted is None else min(wanted / share, entries)
+        requests = 2.0 + words + min(taken, 8.0)
+        cost = Cost(requests, ENTRY_BYTES * entries * words, taken, 3.0, entries * words * LISTED / 1_000)
+        found = Estimate(cost, entries)
+        if not isinstance(tree, MatchAll) or (search.tree is not None and has_phrases(search.tree)):
+            found = self._fetch(found, taken)
+        return replace(found, rows=entries * share, form="ids")
 
     # --- scans ---
 

@@ -28,6 +28,7 @@ from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.query.plan import ALL_IDS
 from wormdb.query.sources.source import Candidates, Entries, Facts, IndexFacts, VectorFacts
+from wormdb.query.sources.texts import find_texts
 from wormdb.settings import SAMPLE_ROWS
 from wormdb.system.deadline import module_lock
 from wormdb.system.types import LogNumber
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.lists.read import ListReader
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.entries import Range
     from wormdb.format.root import IndexRoot, Root
@@ -331,6 +333,7 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
         lacking_bytes={path: lacking for path, lacking in columns.items() if lacking},
         manifest=_manifest(view.definition.model),
         indexes=() if sum(entry.rows for entry in entries) > ATTACHED_ROWS_MAX else _indexes(view, root, tail, parts),
+        texts=find_texts(view, is_usable=sum(entry.rows for entry in entries) <= ATTACHED_ROWS_MAX),
         sample=sample,
         fields=_fitting(view, root.fields),
         vectors=_vectors(view),
@@ -453,6 +456,15 @@ class EngineSource:
         found = self.facts.find_index(name)
         assert found is not None, f"the facts have no index {name}"
         return self._known.reader(self.view, found.index, self.ledger)
+
+    def lists(self, name: str) -> ListReader | None:
+        """As `ListSource`. What lies on top of a state is in no list."""
+        from wormdb.engine.lists.read import read_lists  # most collections have none
+
+        status = self.view.definition.indexes.get(name)
+        if status is None or isinstance(self.view.overlay, TopOverlay):
+            return None
+        return read_lists(self.view, status.index, self.ledger.trees.lists)
 
     def nearest(self, name: str) -> Candidates:
         """As `NearestSource`. If blocks were attached since the root, they are read: 1 GET each."""

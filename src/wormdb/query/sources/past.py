@@ -9,6 +9,7 @@ from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
 from wormdb.query.plan import ALL_IDS
 from wormdb.query.sources.source import Entries, Facts, VectorFacts
+from wormdb.query.sources.texts import find_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +40,8 @@ class PastSource:
         root = None if self.view.place is None else self.view.place.root
         # An index tells by which distance vectors are compared, also where it cannot be read.
         vectors = _vectors(self.view)
-        return Facts(rows=self.view.count, blocks=1 if root is None else max(1, len(root.history)), vectors=vectors)
+        texts, blocks = find_texts(self.view, is_usable=False), 1 if root is None else max(1, len(root.history))
+        return Facts(rows=self.view.count, blocks=blocks, vectors=vectors, texts=texts)
 
     def scan(
         self,

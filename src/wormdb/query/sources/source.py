@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.bql.nearest import Distance, Near
+    from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.lists.read import ListReader
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Entry, Range
@@ -33,10 +35,12 @@ __all__ = [
     "Entries",
     "Facts",
     "IndexFacts",
+    "ListSource",
     "NearestSource",
     "NothingKept",
     "QuerySource",
     "Residency",
+    "TextFacts",
     "Traits",
     "VectorFacts",
 ]
@@ -98,6 +102,15 @@ class CountingSource(Protocol):
 
     def count_all(self) -> int:
         """The exact number of documents. No requests."""
+        ...
+
+
+@runtime_checkable
+class ListSource(Protocol):
+    """A source that has indexes of lists."""
+
+    def lists(self, name: str) -> ListReader | None:
+        """A list index by its name; None if it cannot answer for this state. Costs as `read_lists`."""
         ...
 
 
@@ -251,6 +264,16 @@ class VectorFacts:
     """Stored bytes of its lists."""
 
 
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """One index of words."""
+
+    name: str
+    fields: SearchFields
+    is_ready: bool = False
+    """Whether it can answer for every document of the state; what is searched does not depend on it."""
+
+
 Traits: TypeAlias = "tuple[int, tuple[tuple[Index, tuple[bool, ...], tuple[bool, ...]], ...]]"
 """The version of facts, and of each index what documents may have: if these are equal, the same plans are possible."""
 
@@ -278,6 +301,8 @@ class Facts:
     """By name; ids have none of their own, because blocks are sorted by them."""
     vectors: tuple[VectorFacts, ...] = ()
     """The indexes of vectors, at most one a path."""
+    texts: tuple[TextFacts, ...] = ()
+    """The indexes of words, by name."""
     sample: tuple[Document, ...] = ()
     """Some documents, chosen fairly; long texts in them are shortened."""
     fields: Mapping[str, FieldStatistics] = field(default_factory=dict)

@@ -13,7 +13,10 @@ from wormdb.cli.input.question import (
     CSV_SAFE,
     EXACT,
     FILTER,
+    LANGUAGE,
     NEAR,
+    SEARCH,
+    SEARCH_FIELDS,
     SELECT,
     SORT,
     STRATEGY,
@@ -44,6 +47,7 @@ __all__ = ["command"]
         "worm table query Invoice --filter 'amount>100' --filter 'status=open,tags~vip' --format csv",
         'worm table query Invoice --filter \'{"$or": [{"amount": {"$gt": 100}}, {"status": "open"}]}\' --json',
         "worm table query Customer --filter email=ada@x.org --explain",
+        "worm table query Product --search 'red shoes -leather' --in title^3,body --language english --limit 5",
         "worm table query Product --near 'embedding=[0.1, 0.2, 0.3]' --exact --select name",
     ),
 )
@@ -52,6 +56,9 @@ __all__ = ["command"]
 @SORT
 @SELECT
 @NEAR
+@SEARCH
+@SEARCH_FIELDS
+@LANGUAGE
 @EXACT
 @click.option("--limit", type=int, metavar="N", help="How many rows at most.")
 @click.option("--offset", type=int, metavar="N", help="How many rows to skip.")
