@@ -25,7 +25,7 @@ from wormdb.engine.state.prepared import after_events, from_root
 from wormdb.engine.state.projection import LogStage
 from wormdb.engine.state.view import EmptyBase, Overlay, View, sequence_of
 from wormdb.errors import CorruptionError
-from wormdb.format.event import JobAttached, SchemaChanged
+from wormdb.format.event import IndexReady, JobAttached, SchemaChanged
 from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TAIL_PROBES_MAX, TRANSACTION_PENDING_BYTES_MAX
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber, Misc
@@ -469,6 +469,9 @@ class Head:
                 return None  # the collection was made anew since
             self.absorb(record)
             number = record.number
+        if any(_makes_ready(record.entry) for record in tail.records):
+            # Another process built an index: its tree is in a root that is newer than the one known here.
+            self.rebase(self._register.read())
         # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
         # a moment. Only what no root has applied yet stays for an hour.
         if tail.ended:
@@ -537,6 +540,11 @@ class Head:
 def _is_carried(pending: Sequence[Prepared]) -> bool:
     """Whether a root has room for what is pending."""
     return not pending or sum(one.size for one in pending) <= TRANSACTION_PENDING_BYTES_MAX
+
+
+def _makes_ready(entry: Entry) -> bool:
+    """Whether an index can be used from an entry on."""
+    return any(isinstance(event, IndexReady) for event in entry.events)
 
 
 def _is_alone(entry: Entry) -> bool:
