@@ -31,7 +31,7 @@ from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.clock import MiscClock
@@ -469,9 +469,9 @@ class Head:
                 return None  # the collection was made anew since
             self.absorb(record)
             number = record.number
-        if any(_makes_ready(record.entry) for record in tail.records):
-            # Another process built an index: its tree is in a root that is newer than the one known here.
-            self.rebase(self._register.read())
+        # If another process built an index, its tree is in a root that is newer than the one known here.
+        if _make_ready(tail.records) and not self._is_current(self._register.read(), LogNumber(number + 1)):
+            return None
         # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
         # a moment. Only what no root has applied yet stays for an hour.
         if tail.ended:
@@ -542,9 +542,9 @@ def _is_carried(pending: Sequence[Prepared]) -> bool:
     return not pending or sum(one.size for one in pending) <= TRANSACTION_PENDING_BYTES_MAX
 
 
-def _makes_ready(entry: Entry) -> bool:
-    """Whether an index can be used from an entry on."""
-    return any(isinstance(event, IndexReady) for event in entry.events)
+def _make_ready(records: Iterable[LogRecord]) -> bool:
+    """Whether an index can be used from one of some entries on."""
+    return any(isinstance(event, IndexReady) for record in records for event in record.entry.events)
 
 
 def _is_alone(entry: Entry) -> bool:
