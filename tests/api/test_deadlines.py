@@ -58,6 +58,7 @@ READS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "scan": lambda _, c: exhaust(c.scan()),
     "scan columns": lambda _, c: exhaust(c.scan(columns=["n"])),
     "to_arrow": lambda _, c: c.to_arrow(["n"]),
+    "find scored": lambda _, c: exhaust(c.find(near={"v": {"vector": [1.0], "exact": True}}).scored()),
     "find": lambda _, c: exhaust(c.find({"n": 1})),
     "find timeout": lambda _, c: exhaust(c.find({"n": 1}, timeout=DEADLINE_SECONDS)),
     "find_all": lambda _, c: c.find_all({"n": {"$gt": 0}}),
@@ -128,7 +129,9 @@ OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "rollback": lambda _, c: c.rollback("b", to_seq=1),
     "put_blob": lambda _, c: c.put_blob(b"bytes"),
     "create_index": lambda _, c: c.create_index("n"),
+    "create_vector_index": lambda _, c: c.create_vector_index("v", dimensions=3),
     "forward": lambda _, c: c.forward(),
+    "erase": lambda _, c: c.erase("a"),
     "drop": lambda d, _: d.drop("things"),
     "database forward": lambda db, c: db.forward([c.name]),
     "build_indexes": lambda _, c: c.build_indexes(),
@@ -146,7 +149,7 @@ COLLECTION_OTHERS = {
     *("token", "with_options"),
     *("to_pandas", "to_polars", "drop_index", "describe_index", "analyze_index", "build_index"),
     *("snapshot", "list_snapshots", "restore_snapshot", "list_trashed", "restore", "purge", "purge_expired"),
-    *("empty_trash", "functions", "estimated_document_count", "head", "columns"),
+    *("empty_trash", "functions", "estimated_document_count", "head", "columns", "expire"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
 DATABASE_OTHERS = {
@@ -158,10 +161,14 @@ DATABASE_OTHERS = {
     "adopt",
     "cost",
     "gc",
+    "find_traces",
     "removal",
     "list_collection_names",
 }
-FOUND_OTHERS = {"to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"}
+FOUND_OTHERS = {
+    *("to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"),
+    *("highlights", "scored"),
+}
 
 
 @dataclass

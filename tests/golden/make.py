@@ -16,6 +16,7 @@ from wormdb.format.entry import encode_entry
 from wormdb.format.files_record import encode_files_record
 from wormdb.format.frame import FrameKind, encode_frame
 from wormdb.format.heartbeat import encode_heartbeat
+from wormdb.format.list_part import encode_trained
 from wormdb.format.membership import encode_filter_run
 from wormdb.format.node import encode_node
 from wormdb.format.past import HISTORY_COLUMNS
@@ -46,8 +47,12 @@ def golden_files() -> dict[str, bytes]:
         "inner.bin": encode_node(samples.inner(), identity=samples.NODE_IDENTITY),
         "leaf.bin": encode_node(samples.leaf(), identity=samples.NODE_IDENTITY),
         "entry_closing.bin": encode_entry(samples.closing_entry(), collection=samples.COLLECTION),
+        "entry_expiry.bin": encode_entry(samples.expiry_entry(), collection=samples.COLLECTION),
+        "root_expiry.bin": encode_root(samples.expiry_root()),
         "root.bin": encode_root(samples.root()),
         "root_closed.bin": encode_root(samples.closed_root()),
+        "entry_erasing.bin": encode_entry(samples.erasing_entry(), collection=samples.COLLECTION),
+        "root_erased.bin": encode_root(samples.erased_root()),
         "root_tombstone.bin": encode_root(samples.tombstone()),
         "root_functions.bin": encode_root(samples.function_root()),
         "root_adopted.bin": encode_root(samples.adopted_root()),
@@ -55,6 +60,11 @@ def golden_files() -> dict[str, bytes]:
         "entry_transactions.bin": encode_entry(samples.transaction_entry(), collection=samples.COLLECTION),
         "transaction_record.bin": encode_record(samples.transaction_record()),
         "transaction_floor.bin": encode_floor(samples.transaction_floor()),
+        "entry_lists.bin": encode_entry(samples.list_entry(), collection=samples.COLLECTION),
+        "list_part.bin": samples.list_part(is_packed=False),
+        "list_part_packed.bin": samples.list_part(is_packed=True),
+        "list_trained.bin": encode_trained(b"trained" * 9, identity=samples.LIST_IDENTITY),
+        "root_lists.bin": encode_root(samples.list_root()),
         "sidecar.bin": block.sidecar,
         "heartbeat.json": encode_heartbeat(samples.heartbeat()),
         "heartbeat_server.json": encode_heartbeat(samples.server_heartbeat()),

@@ -16,7 +16,9 @@ from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.format.event import (
     BlobCondemned,
     CollectionClosed,
+    DocumentErased,
     Event,
+    ExpirySet,
     FilesSwitched,
     FunctionDropped,
     FunctionRegistered,
@@ -29,6 +31,7 @@ from wormdb.format.event import (
     JobAttached,
     JobExpired,
     JobOpened,
+    ListsCreated,
     ModeChanged,
     Nothing,
     SchemaChanged,
@@ -42,12 +45,16 @@ from wormdb.format.files_record import FilesFill, FilesPart, FilesPlaces, FilesR
 from wormdb.format.heartbeat import CollectionActivity, Heartbeat
 from wormdb.format.json import decode, encode_document
 from wormdb.format.key import encode_key
+from wormdb.format.list_part import PartDraft, encode_ids, encode_list
+from wormdb.format.list_run import ListHead, ListPart, ListRun, TrainedRef
 from wormdb.format.membership import FilterRun
 from wormdb.format.node import Child, Inner, Leaf
 from wormdb.format.past import SnapshotMark, Version, encode_past, past_id
 from wormdb.format.root import (
     AppliedMark,
     CondemnedBlob,
+    ErasedMark,
+    ExpiryEntry,
     FunctionEntry,
     IndexRoot,
     JobOutcome,
@@ -324,6 +331,30 @@ def function_root() -> Root:
     return structs.replace(root(), functions=(FunctionEntry(name="isAdult", filter=b'{"age":{"$gte":18}}', number=10),))
 
 
+def expiry_entry() -> Entry:
+    """Documents end by themselves from here on, and one does."""
+    return Entry(
+        number=11,
+        write_id=write_id(52),
+        misc=1_700_000_000_000_768,
+        node=3,
+        previous=digest(8),
+        batches=(
+            LoggedBatch(
+                id=write_id(53),
+                changes=(LoggedChange(id=b'"ada"', seq=2, before=b'{"_id":"ada"}', op="expire"),),
+            ),
+        ),
+        events=(ExpirySet(path="session.until", after_ms=604_800_000, since_ms=1_700_000_000_000),),
+    )
+
+
+def expiry_root() -> Root:
+    """It needs a release that knows expiry."""
+    rule = ExpirySet(path="session.until", after_ms=604_800_000, since_ms=1_700_000_000_000)
+    return structs.replace(root(), expiries=(ExpiryEntry(number=10, rule=rule),))
+
+
 def closing_entry() -> Entry:
     """The last one of a collection."""
     return Entry(
@@ -372,6 +403,25 @@ def tombstone() -> Root:
         closed=None,
         removed_at=1_700_000_060_000,
     )
+
+
+def erasing_entry() -> Entry:
+    """A document goes with all that there was of it."""
+    gone = LoggedChange(id=b'"ada"', seq=3, before=b'{"_id":"ada"}')
+    return Entry(
+        number=12,
+        write_id=write_id(55),
+        misc=123_456_789_012,
+        node=0,
+        previous=digest(1),
+        batches=(LoggedBatch(id=write_id(56), changes=(gone,)),),
+        events=(DocumentErased(id=b'"ada"'),),
+    )
+
+
+def erased_root() -> Root:
+    mark = ErasedMark(digest(3)[:16], 3, 1_700_000_000_000)
+    return structs.replace(root(), erased_through=3, erased_salt=digest(2)[:16], erased=(mark,))
 
 
 def adopting_entry() -> Entry:
@@ -546,3 +596,50 @@ def heartbeat() -> Heartbeat:
 def server_heartbeat() -> Heartbeat:
     """Of a server."""
     return structs.replace(heartbeat(), address="resps://db1.internal:5484", state="stopped", written=())
+
+
+# --- lists ---
+
+LIST_IDENTITY = f"{COLLECTION}/0007-00000001.run"
+
+
+def stored_lists() -> list[tuple[bytes, bytes]]:
+    """Lists by places with columns: some small ones, and one with deletions."""
+    places = [0, 1, 5, 300, 70_000]
+    payloads = [bytes((place % 5 + 1, place % 7, 0)) for place in places]
+    return [
+        (b"blue", encode_list(places[:2], payloads[:2], [], (1, 2), is_shared=True)),
+        (b"green", encode_list([], [], [4, 9], (1, 2), is_shared=True)),
+        (b"red", encode_list(places, payloads, [2, 300], (1, 2), is_shared=True)),
+    ]
+
+
+def loose_list() -> bytes:
+    """A list by ids, with payloads of any length."""
+    return encode_list([b'"a"', b'"b17"', b"7"], [b"", b"x", b"yz"], [b'"c"'], None, is_shared=False)
+
+
+def list_part(*, is_packed: bool) -> bytes:
+    """An object of lists, and a page of ids behind them."""
+    draft = PartDraft(is_packed=is_packed, is_alone=True)
+    for key, body in stored_lists():
+        draft.add(key, body)
+    draft.add(b"zz", loose_list())
+    draft.add(b"zzz", encode_ids([b'"a"', b'"b"', b'"d"'], [False, True, False]))
+    return draft.finish("0007-00000001.run", identity=LIST_IDENTITY)[0]
+
+
+def list_root() -> Root:
+    """A root with an index of lists."""
+    part = ListPart(name="0007-00000001.run", sha256=digest(9), length=900, directory=700, first=b"blue")
+    run = ListRun(number=6, parts=(part,), ids=(part,), documents=3, entries=7, gone=4, tally=(3, -1))
+    trained = TrainedRef(name="0007-00000002.trained", sha256=digest(8), length=80, documents=1_000)
+    head = ListHead(runs=(run, ListRun(number=2, parts=(part,), entries=20)), trained=trained, is_trained=True)
+    index = IndexRoot(name="byText", definition=b"{}", state="ready", applied=7, entries=23, lists=head)
+    return structs.replace(root(), indexes=(index,))
+
+
+def list_entry() -> Entry:
+    """An entry that creates an index of lists."""
+    created = ListsCreated(name="byText", definition=b'{"fields":["body"],"kind":"text","options":{}}', empty=True)
+    return Entry(number=12, write_id=write_id(12), misc=9, node=0, previous=bytes(32), events=(created,))

@@ -21,6 +21,7 @@ from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
+from wormdb.format.list_part import decode_directory, decode_ids, decode_list, decode_trained, lists_in
 from wormdb.format.membership import decode_filter_run
 from wormdb.format.node import decode_node
 from wormdb.format.page import map_file
@@ -48,6 +49,8 @@ KINDS = {
     "entry_closing.bin": FrameKind.ENTRY,
     "root.bin": FrameKind.ROOT,
     "root_closed.bin": FrameKind.ROOT,
+    "entry_erasing.bin": FrameKind.ENTRY,
+    "root_erased.bin": FrameKind.ROOT,
     "root_tombstone.bin": FrameKind.ROOT,
     "root_adopted.bin": FrameKind.ROOT,
     "root_functions.bin": FrameKind.ROOT,
@@ -55,8 +58,17 @@ KINDS = {
     "entry_transactions.bin": FrameKind.ENTRY,
     "transaction_record.bin": FrameKind.TRANSACTION,
     "transaction_floor.bin": FrameKind.FLOOR,
+    "entry_lists.bin": FrameKind.ENTRY,
+    "list_trained.bin": FrameKind.LIST_TRAINED,
+    "root_lists.bin": FrameKind.ROOT,
 }
-VERSIONS = {"root_functions.bin": 2, "root_transactions.bin": 3, "root_tombstone.bin": 4}
+VERSIONS = {
+    "root_functions.bin": 2,
+    "root_transactions.bin": 3,
+    "root_tombstone.bin": 4,
+    "root_lists.bin": 5,
+    "root_erased.bin": 5,
+}
 """Of those that are not of the first."""
 
 
@@ -99,11 +111,18 @@ def test_old_bytes_give_the_expected_values() -> None:
     record = samples.transaction_record()
     assert decode_record(stored("transaction_record.bin"), name="x", transaction=record.tx) == record
     assert decode_floor(stored("transaction_floor.bin"), name="x") == samples.transaction_floor()
+    expiry = decode_entry(stored("entry_expiry.bin"), name="x", number=11, collection=collection)
+    assert expiry == samples.expiry_entry()
+    expiring = decode_root(stored("root_expiry.bin"), name="x", path=samples.PATH, collection=collection)
+    assert expiring == samples.expiry_root()
     closing = decode_entry(stored("entry_closing.bin"), name="x", number=11, collection=collection)
     assert closing == samples.closing_entry()
     closed = decode_root(stored("root_closed.bin"), name="x", path=samples.PATH, collection=collection)
     assert closed == samples.closed_root()
     assert decode_root(stored("root_tombstone.bin"), name="x", path=samples.PATH) == samples.tombstone()
+    erasing = decode_entry(stored("entry_erasing.bin"), name="x", number=12, collection=collection)
+    assert erasing == samples.erasing_entry()
+    assert decode_root(stored("root_erased.bin"), name="x", path=samples.PATH) == samples.erased_root()
     adopted = decode_root(stored("root_adopted.bin"), name="x", path=samples.PATH, collection=collection)
     assert adopted == samples.adopted_root()
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)
@@ -112,6 +131,34 @@ def test_old_bytes_give_the_expected_values() -> None:
     chosen = decode_block_page(stored("blocklist_chosen.bin"), name="x", identity=samples.PAGE_IDENTITY)
     assert chosen == samples.chosen_block_page()
     assert {entry.choice for entry in chosen.blocks} == {1}
+
+
+def test_old_lists_are_read() -> None:
+    entry = decode_entry(stored("entry_lists.bin"), name="x", number=12, collection=samples.COLLECTION)
+    assert entry == samples.list_entry()
+    root = decode_root(stored("root_lists.bin"), name="x", path=samples.PATH, collection=samples.COLLECTION)
+    assert root == samples.list_root()
+    trained = decode_trained(stored("list_trained.bin"), name="x", identity=samples.LIST_IDENTITY)
+    assert trained == b"trained" * 9
+    assert golden_files()["list_part.bin"] == stored("list_part.bin")
+    for name in ("list_part.bin", "list_part_packed.bin"):
+        data = stored(name)
+        begin = data.rindex(b"WORM")
+        directory = decode_directory(data[begin:], name=name, identity=samples.LIST_IDENTITY, directory=begin)
+        pages = [directory.unpack(page, data[directory.starts[page] : directory.starts[page + 1]]) for page in range(5)]
+        found = [(key, bytes(body)) for page in pages for key, body in lists_in(page, name=name)]
+        assert found[:3] == samples.stored_lists()
+        red = decode_list(memoryview(found[2][1]), (1, 2), is_shared=True, name=name)
+        assert (list(red.places), list(red.gone_places), red.payload(3)) == (
+            [0, 1, 5, 300, 70_000],
+            [2, 300],
+            b"\1\6\0",
+        )
+        loose = decode_list(memoryview(found[3][1]), None, is_shared=False, name=name)
+        assert (list(loose.ids), list(loose.gone)) == ([b'"a"', b'"b17"', b"7"], [b'"c"'])
+        assert loose.all_payloads() == [b"", b"x", b"yz"]
+        ids = decode_ids(memoryview(found[4][1]), name=name)
+        assert (list(ids.ids), ids.dead) == ([b'"a"', b'"b"', b'"d"'], b"\0\1\0")
 
 
 def test_heartbeats_are_read_and_written_byte_for_byte() -> None:

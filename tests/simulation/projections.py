@@ -16,14 +16,18 @@ from wormdb.engine.blocks.runs import RunBase, Runs, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.tiers import tier_of
 from wormdb.engine.history.changes import loads_of_root
-from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
+from wormdb.engine.index.shelf import IndexShelf, tree_of
+from wormdb.engine.lists.definition import kind_for
+from wormdb.engine.lists.shelf import ListShelf
 from wormdb.engine.log.root import Place
+from wormdb.engine.state.indexes import CURSOR_END
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.definition import claims_of
 from wormdb.engine.tree.entries import changes_of
 from wormdb.engine.tree.tree import verify
 from wormdb.errors import WormError
 from wormdb.format.json import decode_document
+from wormdb.format.list_part import decode_ids, decode_list
 from wormdb.format.past import Version, decode_past
 from wormdb.format.root import decode_retired
 from wormdb.settings import RUN_BYTES_SMALLEST
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.simulation.replay import Replay, State
+    from wormdb.engine.lists.kind import ListKind
+    from wormdb.engine.lists.shelf import ListFolder
     from wormdb.engine.log.paths import EnginePaths
     from wormdb.engine.tree.definition import Index
     from wormdb.format.root import IndexRoot, Root
@@ -81,6 +87,9 @@ def named_by(store: Store, paths: EnginePaths, root: Root) -> set[str]:
             found |= {shelf.block_key(block.name), shelf.sidecar_key(block.sidecar.name)}
     trees = IndexShelf(store, paths, pool)
     for index in root.indexes:
+        if index.lists is not None:
+            found |= {trees.folder(index.name) + name for name in index.lists.names}
+            continue
         nodes = trees.nodes(root, index.name)
         membership = trees.filter(root, index)
         refs = () if membership is None else membership.refs
@@ -179,7 +188,52 @@ class _Check:
         if found != wanted:
             raise Violation(f"{self.label}: its indexes are {found}, by the log {wanted}")
         for index in kept:
-            self._tree(index, living[index.name].index)
+            if index.lists is None:
+                self._tree(index, living[index.name].index)
+            else:
+                self._lists(index, living[index.name].index)
+
+    def _lists(self, found: IndexRoot, index: Index) -> None:
+        """What runs bring and take back, one after the other, is what the documents up to the cursor say."""
+        assert found.lists is not None
+        folder = ListShelf(self.store, self.paths, SerialPool()).folder(self.root, found.name)
+        kind = kind_for(index)
+        trained = folder.trained(found.lists.trained)
+        there = self._in_runs(folder, found, kind)
+        through = CURSOR_END if found.state == "ready" else found.cursor
+        wanted: dict[tuple[bytes, bytes], bytes] = {}
+        sums: list[int] = []
+        for identity, text in self.state.bodies().items():
+            document = decode_document(text.encode(), name=identity)
+            encoded = json.dumps(identity, ensure_ascii=False).encode()
+            if through is not None and found.reason is None and id_key(encoded) <= through:
+                (lists,) = kind.lister(trained)([document])
+                wanted |= {(key, encoded): payload for key, payload in lists.items()}
+                told = kind.tally(document)
+                sums = [one + other for one, other in zip(sums or [0] * len(told), told, strict=True)]
+        if there != wanted:
+            raise Violation(f"{self.label}: index {found.name} up to {through!r} has {there}, not {wanted}")
+        if any(sums) and found.lists.tally != tuple(sums):
+            raise Violation(f"{self.label}: index {found.name} counts {found.lists.tally}, not {sums}")
+
+    def _in_runs(self, folder: ListFolder, found: IndexRoot, kind: ListKind) -> dict[tuple[bytes, bytes], bytes]:
+        """What is left when runs bring and take back entries, the oldest first."""
+        assert found.lists is not None
+        there: dict[tuple[bytes, bytes], bytes] = {}
+        for run in reversed(found.lists.runs):
+            ids = [one for _, body in folder.stream(run.ids) for one in decode_ids(body, name="ids").ids]
+            for key, body in folder.stream(run.parts):
+                stored = decode_list(body, kind.columns, is_shared=kind.is_shared, name="list")
+                gone = [ids[place] for place in stored.gone_places] if kind.is_shared else list(stored.gone)
+                came = [ids[place] for place in stored.places] if kind.is_shared else list(stored.ids)
+                for identity in gone:
+                    if there.pop((key, identity), None) is None:
+                        raise Violation(f"{self.label}: index {found.name} takes back what is not in {key!r}")
+                for place, identity in enumerate(came):
+                    if (key, identity) in there:
+                        raise Violation(f"{self.label}: index {found.name} has {identity!r} twice in {key!r}")
+                    there[key, identity] = stored.payload(place)
+        return there
 
     def _tree(self, found: IndexRoot, index: Index) -> None:
         shelf = IndexShelf(self.store, self.paths, SerialPool())

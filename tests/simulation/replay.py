@@ -22,6 +22,7 @@ from wormdb.format.event import (
     IndexFailed,
     IndexReady,
     JobAttached,
+    ListsCreated,
     SchemaChanged,
     SnapshotTaken,
 )
@@ -295,7 +296,7 @@ _NEXT: dict[type[Event], tuple[IndexLife, frozenset[str]]] = {
 
 def _live(indexes: dict[str, ReplayedIndex], event: Event, number: int) -> None:
     """What an event makes of one index."""
-    if isinstance(event, IndexCreated):
+    if isinstance(event, IndexCreated | ListsCreated):
         held = indexes.get(event.name)
         if held is not None and held.life not in {"failed", "dropped"}:
             raise Violation(f"entry {number}: index {event.name} was created while it was {held.life}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wormdb.engine.commit.define import create_index
 from wormdb.engine.commit.operations import Guards, Pending
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, RemovedError
-from wormdb.format.event import IndexCreated, Nothing
+from wormdb.format.event import IndexCreated, ListsCreated, Nothing
 from wormdb.maintenance.removal import is_absent
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def create_collection(collection: Collection[Any], indexes: Sequence[Index] = ()
     absent = _Absent(collection.prefix.rstrip("/"))
     absent.check(seen)
     events = [
-        IndexCreated(name=event.name, definition=event.definition, empty=True)
+        type(event)(name=event.name, definition=event.definition, empty=True)
         for index in _distinct(indexes)
         for event in create_index("", index, seen=seen).events
-        if isinstance(event, IndexCreated)
+        if isinstance(event, IndexCreated | ListsCreated)
     ]
     first = access.writer.first_events(seen)
     guard = Guards.of(absent, access.writer.guard((), first))

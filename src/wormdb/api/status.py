@@ -13,6 +13,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.table_state import table_states
 from wormdb.files.write.tables import MANIFEST
+from wormdb.format import json
 from wormdb.format.bson_types import bson_type_of
 from wormdb.format.field_statistics import decode_field_statistics
 from wormdb.format.past import misc_ms
@@ -20,7 +21,7 @@ from wormdb.format.wrappers import moment
 from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from wormdb.api.access import Access
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
+    from wormdb.engine.tree.definition import Index
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.format.root import Root
     from wormdb.query.sources.source import Facts
@@ -68,7 +70,7 @@ class IndexDescription:
 
     name: str
     fields: tuple[str, ...]
-    type: Literal["standard", "multiValue", "compound"]
+    type: Literal["standard", "multiValue", "compound", "text", "vector"]
     unique: bool
     sparse: bool
     """Whether documents without any of the fields are left out."""
@@ -92,6 +94,12 @@ class IndexDescription:
     """The readable file of it: whole and new, behind, not there, or not what was written; None if none is kept."""
     file_reason: str | None = None
     """Why the file is not fresh."""
+    runs: int = 0
+    """Of an index of lists (text, vector): how many runs a look-up reads."""
+    size: int = 0
+    """Stored bytes of these."""
+    options: Mapping[str, Any] | None = None
+    """What such an index was made with; None for others."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -213,7 +221,7 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
     return IndexDescription(
         name=name,
         fields=index.fields,
-        type="compound" if len(index.fields) > 1 else "multiValue" if index.multi_valued else "standard",
+        type=_type_of(index),
         unique=index.unique,
         sparse=index.sparse,
         declared=found.declared,
@@ -225,7 +233,16 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
         buckets=len(measured.bounds) + 1 if measured is not None and measured.entries else 0,
         arrays=() if measured is None else measured.arrays,
         bson_types=index.bson_types or _types_in_model(found, view.definition.model),
+        runs=0 if stored is None or stored.lists is None else len(stored.lists.runs),
+        size=0 if stored is None or stored.lists is None else stored.lists.size,
+        options=json.parse(index.options.decode()) if index.kind else None,
     )
+
+
+def _type_of(index: Index) -> Literal["standard", "multiValue", "compound", "text", "vector"]:
+    if index.kind:
+        return "vector" if index.kind == "vector" else "text"
+    return "compound" if len(index.fields) > 1 else "multiValue" if index.multi_valued else "standard"
 
 
 def _types_in_model(status: IndexStatus, model: Model | None) -> tuple[str, ...]:
@@ -237,6 +254,8 @@ def _types_in_model(status: IndexStatus, model: Model | None) -> tuple[str, ...]
 def status_of(ledger: Ledger) -> CollectionStatus:
     """The state of a collection. 2 GETs and 1 for each entry of the tail, for a ledger that was not used before."""
     view = ledger.view()
+    if view.definition.expiries:
+        view = ledger.expiry.alive(view)
     definition, root = view.definition, None if view.place is None else view.place.root
     return CollectionStatus(
         name=ledger.collection.rstrip("/") if definition.model is None else definition.model.name,

@@ -17,8 +17,10 @@ from wormdb.engine.bulk.merge import Merger
 from wormdb.engine.commit.define import duplicates
 from wormdb.engine.commit.operations import OvertakenError, Pending
 from wormdb.engine.commit.resolve import commit_for_sure
+from wormdb.engine.lists.definition import check_lists
 from wormdb.engine.load import JobSpec, abort, job_id, open_job
 from wormdb.engine.state.definition import Definition, settled
+from wormdb.engine.state.expiry import expiry_events
 from wormdb.engine.state.view import StoredVersion, View, id_key, merge_newest
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
@@ -116,6 +118,7 @@ class ModelMigration:
             made = self._made(identity, values)
             for index in after.indexes.ready:
                 claims_of(index, made)
+            check_lists(after.indexes.lists, [made])
             body = json.encode_document(made)
         except Exception as error:
             is_ours = isinstance(error, WormError)
@@ -142,7 +145,8 @@ class ModelMigration:
     def _attach(self, ledger: JobLedger, job: str, draft: _Draft) -> CommitResult:
         for _ in range(TRIES_MAX):
             event = JobAttached(job=job_id(job), blocks=tuple(draft.blocks), sample=encode_sample(draft.sample))
-            events: tuple[Event, ...] = (event, self._event, *(() if self.files is None else (self.files,)))
+            expiry = expiry_events(draft.view.definition.model, self.model, ledger.clock.now_ms())
+            events: tuple[Event, ...] = (event, self._event, *expiry, *(() if self.files is None else (self.files,)))
             pending = Pending(ledger.batch_id(), events=events, actor=self.actor, guard=_MigrationGuard(self, draft))
             try:
                 committed = commit_for_sure(ledger.commit, ledger.settle, pending)

@@ -24,7 +24,9 @@ __all__ = [
     "RESERVED",
     "BlobCondemned",
     "CollectionClosed",
+    "DocumentErased",
     "Event",
+    "ExpirySet",
     "FilesSwitched",
     "FunctionDropped",
     "FunctionRegistered",
@@ -37,6 +39,7 @@ __all__ = [
     "JobAttached",
     "JobExpired",
     "JobOpened",
+    "ListsCreated",
     "ModeChanged",
     "Nothing",
     "Place",
@@ -82,6 +85,18 @@ class IndexCreated(_Event, frozen=True, tag="index.create"):
     definition: bytes = msgspec.field(name="d")
     empty: bool = msgspec.field(name="e", default=False)
     """As for a model: the index is ready at once."""
+
+
+class ListsCreated(_Event, frozen=True, tag="list.create"):
+    """An index of lists is wanted, and waits for its first build: see `IndexCreated`.
+
+    A kind of its own, so that releases stop that would take its lists for a tree. The rest of its life is told as of
+    other indexes.
+    """
+
+    name: Name = msgspec.field(name="n")
+    definition: bytes = msgspec.field(name="d")
+    empty: bool = msgspec.field(name="e", default=False)
 
 
 class IndexBuilding(_Event, frozen=True, tag="index.build"):
@@ -133,6 +148,15 @@ class FilesSwitched(_Event, frozen=True, tag="files"):
     trash: Place = msgspec.field(name="t", default="root")
     name: str = msgspec.field(name="n", default="")
     """The collection's folder inside those at the root of the bucket, ending with /."""
+
+
+class ExpirySet(_Event, frozen=True, tag="expiry"):
+    """Documents end by themselves from here on: `after_ms` behind the date at `path`; without a path none does."""
+
+    path: str | None = msgspec.field(name="f", default=None)
+    after_ms: Count = msgspec.field(name="a", default=0)
+    since_ms: Count = msgspec.field(name="s", default=0)
+    """When this was said, by the store's time as its writer knew it: for states of the past."""
 
 
 class ShardsChanged(_Event, frozen=True, tag="shards"):
@@ -203,6 +227,13 @@ class SnapshotTaken(_Event, frozen=True, tag="snapshot"):
     seq: Count = msgspec.field(name="s")
 
 
+class DocumentErased(_Event, frozen=True, tag="erase"):
+    """Nothing of a document stays that is of this entry or an earlier one: no version, no mark, not its place."""
+
+    id: bytes = msgspec.field(name="i")
+    """The document's id as extended JSON. It goes with the entry, which is trimmed early."""
+
+
 class BlobCondemned(_Event, frozen=True, tag="blob.condemn"):
     """The blob's key is never written again: next time the same content has the number of this entry as its suffix."""
 
@@ -245,6 +276,7 @@ Event = (
     SchemaChanged
     | ModeChanged
     | IndexCreated
+    | ListsCreated
     | IndexBuilding
     | IndexReady
     | IndexFailed
@@ -252,6 +284,7 @@ Event = (
     | FunctionRegistered
     | FunctionDropped
     | FilesSwitched
+    | ExpirySet
     | ShardsChanged
     | CollectionClosed
     | JobOpened
@@ -261,6 +294,7 @@ Event = (
     | StreamAdvanced
     | SnapshotTaken
     | BlobCondemned
+    | DocumentErased
     | TransactionPrepared
     | TransactionFinished
     | Nothing

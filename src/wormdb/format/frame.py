@@ -86,6 +86,8 @@ class FrameKind(enum.IntEnum):
     ADOPTION = 10
     TRANSACTION = 11
     FLOOR = 12
+    LIST_PART = 13
+    LIST_TRAINED = 14
 
 
 @dataclass(frozen=True, slots=True)

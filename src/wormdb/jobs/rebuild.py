@@ -8,7 +8,7 @@ the root each. The result is what forwarding would have made, and writers go on 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,8 +16,10 @@ import msgspec
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.forward.compact import Aim, CompactionPiece, runs_in, select
 from wormdb.engine.forward.rebuild import BuiltIndex, PartTrees, extract_part, join_parts, publish_indexes
+from wormdb.engine.forward.rebuild_lists import BuiltLists, extract_run, join_runs, learn_lists
 from wormdb.engine.tree.definition import Index, decode_index
 from wormdb.errors import SnapshotTooOldError, UnavailableError
+from wormdb.format.list_run import ListHead
 from wormdb.jobs.compact import CompactOptions, CompactResult, compact, site_of
 from wormdb.jobs.work import Item, Output, ProgressListener, Runner
 from wormdb.settings import BLOCK_BYTES_TARGET
@@ -92,7 +94,7 @@ def rebuild(
         synced = where.open().files.sync(handle.prefix)
         files = len(synced.mended)
     blocks = handle.parquet_files()
-    found = tuple(RebuiltIndex(one.name, one.tree.entries) for one in indexes)
+    found = tuple(sorted(indexes, key=lambda one: one.name))
     return RebuildResult(where.name, handle.count(), len(blocks.files), blocks.size_bytes, found, files)
 
 
@@ -107,8 +109,8 @@ def _check_done(where: Where, done: CompactResult) -> None:
 
 def rebuild_indexes(
     where: Where, options: RebuildOptions, runner: Runner, told: ProgressListener | None = None
-) -> tuple[BuiltIndex, ...]:
-    """Make the trees of all ready indexes again; costs and raises as `rebuild` without blocks."""
+) -> tuple[RebuiltIndex, ...]:
+    """Make the trees and lists of all ready indexes again; costs and raises as `rebuild` without blocks."""
     for _ in range(ROUNDS_MAX):
         site = site_of(where)
         state = site.register.read()
@@ -126,7 +128,7 @@ def rebuild_indexes(
 
 def _round(
     where: Where, site: StoredCollection, state: RootState, by: tuple[RebuildOptions, Runner, ProgressListener | None]
-) -> tuple[BuiltIndex, ...]:
+) -> tuple[RebuiltIndex, ...]:
     options, runner, told = by
     assert state.root is not None
     place = site.place(state.root)
@@ -135,13 +137,37 @@ def _round(
         for piece in _pieces(place, options.block_bytes)
     ]
     plan = _Plan.of(where, state.root)
+    lists = {name: index for name, index in plan.indexes().items() if index.kind}
+    heads = {name: learn_lists(place, site.writer, index) for name, index in lists.items()}
+    plan = replace(plan, heads=tuple((name, msgspec.msgpack.encode(head)) for name, head in heads.items()))
     found = runner.run("rebuild indexes", _Extract(plan), items, told)
-    parts = [part for body in found for part in msgspec.msgpack.decode(body, type=list[PartTrees])]
-    joined = runner.run("join indexes", _Join(plan), [_joining(name, parts) for name, _ in plan.definitions], told)
-    built = tuple(msgspec.msgpack.decode(body, type=BuiltIndex) for body in joined)
-    publish_indexes(site.register, site.writer, (place, state), built)
+    taken = [msgspec.msgpack.decode(body, type=_Taken) for body in found]
+    parts = [part for one in taken for part in one.trees]
+    joining = [_joining(name, parts) for name, index in plan.indexes().items() if not index.kind]
+    joining += [_joining_lists(name, [one.lists[name] for one in taken]) for name in lists]
+    joined = [
+        msgspec.msgpack.decode(body, type=_Joined) for body in runner.run("join indexes", _Join(plan), joining, told)
+    ]
+    built = tuple(one.tree for one in joined if one.tree is not None)
+    built_lists = tuple(one.lists for one in joined if one.lists is not None)
+    publish_indexes(site.register, site.writer, (place, state), built, built_lists)
     where.access().ledger.forget()
-    return built
+    trees = [RebuiltIndex(one.name, one.tree.entries) for one in built]
+    return (*trees, *(RebuiltIndex(one.name, one.head.entries) for one in built_lists))
+
+
+class _Taken(msgspec.Struct, frozen=True):
+    """What was taken from the documents of one range."""
+
+    trees: list[PartTrees]
+    lists: dict[str, ListHead]
+
+
+class _Joined(msgspec.Struct, frozen=True):
+    """One index that was joined: a tree, or lists."""
+
+    tree: BuiltIndex | None = None
+    lists: BuiltLists | None = None
 
 
 def _pieces(place: Place, block_bytes: int) -> tuple[CompactionPiece, ...]:
@@ -156,6 +182,11 @@ def _joining(name: str, parts: Sequence[PartTrees]) -> Item:
     return Item(f"index {name}", msgspec.msgpack.encode((name, own)), rows=entries)
 
 
+def _joining_lists(name: str, parts: Sequence[ListHead]) -> Item:
+    entries = sum(part.entries for part in parts)
+    return Item(f"index {name}", msgspec.msgpack.encode((name, list(parts))), rows=entries)
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What every piece must know: a value that can be sent."""
@@ -165,6 +196,8 @@ class _Plan:
     """The incarnation."""
     definitions: tuple[tuple[str, bytes], ...]
     """The definitions of the indexes, by name."""
+    heads: tuple[tuple[str, bytes], ...] = ()
+    """What was learned for those that are lists, by name."""
 
     @classmethod
     def of(cls, where: Where, root: Root) -> _Plan:
@@ -193,8 +226,13 @@ class _Extract:
         """What the documents of one range have in each index. Costs as `extract_part`, and 1 GET."""
         site, place = self.plan.opened()
         piece = msgspec.msgpack.decode(body, type=CompactionPiece)
-        parts, rows = extract_part(place, site.writer, list(self.plan.indexes().values()), piece)
-        return Output(msgspec.msgpack.encode(parts), rows)
+        trees = [index for index in self.plan.indexes().values() if not index.kind]
+        parts, rows = extract_part(place, site.writer, trees, piece)
+        lists: dict[str, ListHead] = {}
+        for name, head in self.plan.heads:
+            known = msgspec.msgpack.decode(head, type=ListHead)
+            lists[name], rows = extract_run(place, site.writer, self.plan.indexes()[name], known, piece)
+        return Output(msgspec.msgpack.encode(_Taken(parts, lists)), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +242,15 @@ class _Join:
     plan: _Plan
 
     def __call__(self, body: bytes, /) -> Output:
-        """The tree of one index. Costs as `join_parts`, and 1 GET."""
+        """The tree or the lists of one index. Costs as `join_parts` or `join_runs`, and 1 GET."""
         site, place = self.plan.opened()
+        heads = dict(self.plan.heads)
+        (name, _) = msgspec.msgpack.decode(body, type=tuple[str, msgspec.Raw])
+        if name in heads:
+            head = msgspec.msgpack.decode(heads[name], type=ListHead)
+            _, own = msgspec.msgpack.decode(body, type=tuple[str, list[ListHead]])
+            made = join_runs(place, site.writer, self.plan.indexes()[name], head, own)
+            return Output(msgspec.msgpack.encode(_Joined(lists=made)), made.head.entries)
         name, parts = msgspec.msgpack.decode(body, type=tuple[str, list[PartTrees]])
         built = join_parts(place, site.writer, self.plan.indexes()[name], parts)
-        return Output(msgspec.msgpack.encode(built), built.tree.entries)
+        return Output(msgspec.msgpack.encode(_Joined(built)), built.tree.entries)

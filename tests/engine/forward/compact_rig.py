@@ -10,6 +10,7 @@ from wormdb.engine.blocks import write as blockwrite
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.forward.compact import folder_of, plan_compaction, publish_compaction, runs_in, select, write_piece
 from wormdb.engine.forward.rebuild import extract_part, join_parts, publish_indexes
+from wormdb.engine.forward.rebuild_lists import extract_run, join_runs, learn_lists
 from wormdb.engine.log.root import Place
 from wormdb.engine.tree.definition import decode_index
 from wormdb.errors import ConflictError
@@ -86,9 +87,16 @@ def rebuild_trees(ledger: Ledger, aim: Aim) -> list[str]:
     place = Place(register.store, ledger._runtime.pool, register.paths, state.root)
     shelf = shelf_of(ledger, "blocks")
     pieces = select([tuple(run.blocks(shelf)) for run in runs_in(state.root, "blocks")], aim).pieces
-    ready = [one for one in state.root.indexes if one.state == "ready"]
+    ready = [one for one in state.root.indexes if one.state == "ready" and one.lists is None]
     indexes = [decode_index(one.name, one.definition, source="root") for one in ready]
     parts = [part for piece in pieces for part in extract_part(place, writer, indexes, piece)[0]]
     built = [join_parts(place, writer, each, [part for part in parts if part.name == each.name]) for each in indexes]
-    publish_indexes(register, writer, (place, state), built)
-    return [one.name for one in built]
+    lists = []
+    for one in state.root.indexes:
+        if one.state == "ready" and one.lists is not None:
+            index = decode_index(one.name, one.definition, source="root")
+            head = learn_lists(place, writer, index)
+            runs = [extract_run(place, writer, index, head, piece)[0] for piece in pieces]
+            lists.append(join_runs(place, writer, index, head, runs))
+    publish_indexes(register, writer, (place, state), built, lists)
+    return [*(one.name for one in built), *(one.name for one in lists)]

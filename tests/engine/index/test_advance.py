@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.engine.index.rig import Trees, expected
 from tests.engine.rig import PATHS, ident
-from wormdb.engine.index.shelf import CURSOR_END
-from wormdb.engine.state.indexes import IndexStates, IndexStatus
+from wormdb.engine.state.indexes import CURSOR_END, IndexStates, IndexStatus
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.nodes import NodeLimits

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.forward.compact_rig import compact_lists, rebuild_trees
+from tests.engine.lists.rig import BUCKETS, WORDS, with_kinds
 from tests.engine.sweeps.commits import Scenario, State, insert_model, unchanged, world_of
 from tests.engine.sweeps.updates import delete_where, update_where
-from wormdb.engine.commit.define import change_definition
+from wormdb.engine.commit.define import change_definition, create_index
 from wormdb.engine.forward.compact import Aim
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.load import load_model
@@ -108,6 +109,40 @@ def _old_enough(database: Database) -> None:
     things._ledger.trim(0)
     world_of(database.store).manual.advance(7_200)
     things.save({"id": "z", "n": 1})
+
+
+def _with_lists(database: Database) -> None:
+    """Lists in three runs of which the tail changes some, next to be merged; some were there before documents."""
+    things = database["things"]
+    _create_lists(things)
+    for turn, names in enumerate(("abcde", "bc", "d")):
+        for document in _documents(names, n=turn, text=f"red {names} {turn}"):
+            things.save(document)
+        things.forward()
+    things.save({"id": "a", "n": 9, "text": "green"})
+    things.delete("c")
+    things.insert({"id": "g", "n": 11, "text": "red red"})
+
+
+def _create_lists(things: Collection[Document]) -> None:
+    with_kinds()
+    for index in (WORDS, BUCKETS):
+        ledger = things._ledger
+        ledger.commit(create_index(ledger.batch_id(), index, seen=ledger.view()))
+
+
+def _waiting_lists(database: Database) -> None:
+    things = database["things"]
+    things.insert_many([*_documents("abcdef", n=4, text="red green"), {"id": "x", "n": 8}])
+    things.forward()
+    things.save({"id": "b", "n": 1, "text": "blue"})
+    things.delete("c")
+    _create_lists(things)
+
+
+def _drop_lists(things: Collection[Document]) -> object:
+    things.drop_index("byWord")
+    return things.forward()
 
 
 # --- operations ---
@@ -248,5 +283,25 @@ PROJECTED = (
     *_CHANGES,
     Scenario("compact", "things", _runs_and_tail, _compact, unchanged, settings=MANUAL),
     Scenario("rebuild indexes", "things", _indexed_runs_and_tail, _rebuild, unchanged, settings=MANUAL),
+    Scenario(
+        "forward lists",
+        "things",
+        _with_lists,
+        _forward,
+        unchanged,
+        settings=MANUAL,
+        check=all_ready("byBucket", "byWord"),
+    ),
+    Scenario(
+        "build lists",
+        "things",
+        _waiting_lists,
+        _forward,
+        unchanged,
+        settings=MANUAL,
+        check=all_ready("byBucket", "byWord"),
+    ),
+    Scenario("drop lists", "things", _with_lists, _drop_lists, unchanged, settings=MANUAL, check=none_waits),
+    Scenario("rebuild lists", "things", _with_lists, _rebuild, unchanged, settings=MANUAL, check=none_waits),
     Scenario("trim", "things", _old_enough, _trim, unchanged, settings=MANUAL, is_trimmed=True),
 )

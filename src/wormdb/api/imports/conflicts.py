@@ -20,6 +20,7 @@ from wormdb.engine.bulk.report import ConflictRule, JobLedger, pack_hashes, unpa
 from wormdb.engine.bulk.task import violation
 from wormdb.engine.commit.operations import InsertNext
 from wormdb.engine.index.unique import UniqueOwners
+from wormdb.engine.lists.definition import check_lists
 from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, WormError
@@ -112,7 +113,19 @@ class Standing:
                 found.append("ignored" if self.rule == "ignore" else _taken(new, KeyClash(_ID, there.id)))
         for index in self.view.definition.indexes.ready if with_values else ():
             self._add_index(index, news, found)
+        if with_values and self.view.definition.indexes.lists:
+            self._check_lists(news, found)
         return found
+
+    def _check_lists(self, news: Sequence[New], found: list[Claims | WormError | Fate]) -> None:
+        """Say of which records indexes of lists cannot take the document."""
+        for place, new in enumerate(news):
+            if isinstance(found[place], Claims):
+                try:
+                    document = json.decode_document(new.insert.document, name="document")
+                    check_lists(self.view.definition.indexes.lists, [document])
+                except InvalidRequestError as error:
+                    found[place] = error
 
     def _add_index(self, index: Index, news: Sequence[New], found: list[Claims | WormError | Fate]) -> None:
         """Add the keys of an index to those of each record; of those that are taken say so."""

@@ -37,6 +37,8 @@ def amount_of(index: IndexDescription, *, several: str = "distinct values") -> s
     """What is in it: entries of a unique one, different values of others; or why there is nothing."""
     if index.state != "ready":
         return index.state if index.reason is None else f"{index.state}: {index.reason}"
+    if index.runs:
+        return counted(index.entries, "entry", "entries")
     if not index.height:
         return "no entries yet"
     if index.unique:

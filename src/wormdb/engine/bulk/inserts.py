@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.commit.operations import Insert, Pending
+from wormdb.engine.lists.definition import check_lists
 from wormdb.engine.state.view import View, is_uncounted
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import InvalidRequestError
@@ -76,7 +77,7 @@ def check_inserts(
         return None
     documents = [insert.document for insert in inserts]
     claims = _claims(view.definition.indexes.ready, identities, documents, unique)
-    if claims is None:
+    if claims is None or not _are_taken(view.definition.indexes.lists, documents):
         return None
     seqs = [found[key].seq + 1 if key in found else 1 for key in keys] if found else [1] * len(keys)
     kept = {seq: takes_snapshot(seq) for seq in set(seqs)}
@@ -104,6 +105,15 @@ def _decoded(identities: Sequence[bytes]) -> list[Any]:
         # Only texts, and a quotation mark stands at their ends only: all are decoded at once.
         return joined.decode()[1:-1].split('""')
     return [json.decode(identity, name="document id") for identity in identities]
+
+
+def _are_taken(lists: Sequence[Index], documents: Sequence[bytes]) -> bool:
+    """Whether indexes that are lists take all of some documents."""
+    try:
+        check_lists(lists, (json.decode_document(one, name="document") for one in documents))
+    except InvalidRequestError:
+        return False
+    return True
 
 
 def _claims(

@@ -22,6 +22,7 @@ from wormdb.engine.bulk.portion import ColumnPortion, cuts, inserts_of
 from wormdb.engine.bulk.report import ContestedValue, Digests, TaskReport, encode_report, pack_hashes
 from wormdb.engine.commit.operations import Insert, Operation
 from wormdb.engine.index.unique import UniqueOwners, keys_of
+from wormdb.engine.lists.definition import check_lists
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.view import StoredVersion, View, check_counted, greatest_sequence, id_key
 from wormdb.engine.tree.extract import extract
@@ -232,6 +233,9 @@ class BulkTask:
     def _write_columns(self, portion: ColumnPortion) -> None:
         for index in self.view.definition.indexes.ready:
             self._note_columns(index, portion)
+        if lists := self.view.definition.indexes.lists:
+            texts = (text.as_py() for text in portion.table.column(DOCUMENT))
+            check_lists(lists, (json.decode_document(text.encode(), name="document") for text in texts))
         if self.view.definition.indexes.owners is not None:  # only then is there anything to refer to, at any depth
             self._blobs |= _blobs_of(portion.table.column(DOCUMENT))
         self._sequence = max(self._sequence, portion.sequence())
@@ -313,6 +317,9 @@ class BulkTask:
         """Note what documents take in unique indexes; raise for what an index cannot take, or another document has."""
         for index in self.view.definition.indexes.ready:
             self._note_keys(index, identities, extract(index, identities, documents).keys)
+        if lists := self.view.definition.indexes.lists:
+            there = (document for document in documents if document is not None)
+            check_lists(lists, (json.decode_document(document, name="document") for document in there))
 
     def _note_keys(self, index: Index, identities: Sequence[bytes], keys: Sequence[Sequence[bytes]]) -> None:
         if not index.unique:

@@ -4,12 +4,15 @@ A build goes by id. Each step takes the next documents above the cursor from the
 the cursor, by one swap of the root; forwarding meanwhile changes what lies below the cursor. At the end nothing lies
 above it. Then a unique index is searched for duplicates, and an entry of the log makes it ready, guarded by a check of
 what the log has after the root that was searched; or failed, with the reason.
+
+Lists are built the same way. A step of its own comes before: what the lists need is learned from a sample.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,15 +22,20 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.commit.operations import Guards
 from wormdb.engine.index.advance import stored_slices
 from wormdb.engine.index.edit import SLICE_DOCUMENTS, TreeEdit, chunks, sliced
-from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, following_statistics, tree_of
+from wormdb.engine.index.shelf import IndexShelf, following_statistics, tree_of
 from wormdb.engine.index.unique import DuplicateSearch, check_tail, duplicate_problem, keys_of, owners_in
+from wormdb.engine.lists.advance import ListEdit, stored_documents, stored_net, train_lists
+from wormdb.engine.lists.definition import kind_for
+from wormdb.engine.lists.draft import RunDraft
 from wormdb.engine.log.root import Place
-from wormdb.engine.state.projection import Net
+from wormdb.engine.state.indexes import CURSOR_END
+from wormdb.engine.state.projection import DEFAULT_SIZES, Net, Sizes
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.membership import build_filter_of
 from wormdb.errors import ConflictError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady
+from wormdb.format.list_run import ListHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -73,6 +81,7 @@ class Builder:
     data: Shelf | None = None
     """Keeps what of the blocks of documents is."""
     chunk_entries: int = STEP_ENTRIES_MAX
+    sizes: Sizes = DEFAULT_SIZES
 
     def begin(self, view: View) -> None:
         """Say in the log that the indexes which wait at a state are built now. 1 PUT, none if no index waits.
@@ -98,11 +107,15 @@ class Builder:
         OutcomeUnknownError, CorruptionError; another run resumes.
         """
         unbuilt = [status.index.name for status in self.view().definition.indexes.unbuilt]
-        ready = [name for name in unbuilt if _Build(self, name).run()]
+        ready = [name for name in unbuilt if self._build(name).run()]
         if ready:
             # So that the next look-up finds the tree in the root, and not in an entry after it.
             self.forward()
         return ready
+
+    def _build(self, name: str) -> _Build:
+        status = self.view().definition.indexes.get(name)
+        return _ListBuild(self, name) if status is not None and status.index.kind else _Build(self, name)
 
 
 @dataclass(slots=True)
@@ -260,12 +273,59 @@ class _Build:
     def _swap(self, current: RootState, root: Root, edit: TreeEdit, found: IndexRoot) -> Root:
         """Name what was written in the root; raises ConflictError if another root came first."""
         edit.write()
+        return self._named(current, root, found, [edit.key(name) for name in edit.retired])
+
+    def _named(self, current: RootState, root: Root, found: IndexRoot, retired: Sequence[str]) -> Root:
         indexes = tuple(found if index.name == self.name else index for index in root.indexes)
         changed = msgspec.structs.replace(root, indexes=indexes)
-        retired = [edit.key(name) for name in edit.retired]
         register = self.builder.register
         following = following_root(current, changed, retired, self.builder.writer, register.paths)
         return register.swap(current, following).root or following
+
+
+@dataclass(slots=True)
+class _ListBuild(_Build):
+    """One index of lists on its way, in one process."""
+
+    def _extend(self, status: IndexStatus, current: RootState, root: Root, found: IndexRoot) -> None:
+        """Learn what the lists need; then put the next documents into them, as a run."""
+        head = found.lists or ListHead()
+        place, kind = self._place(root), kind_for(status.index)
+        folder = self.shelf.lists.folder(root, self.name)
+        writer, smallest = self.builder.writer, self.builder.sizes.run_smallest
+        try:
+            if not head.is_trained:
+                head = train_lists(folder, kind, writer, stored_documents(place, self.data), root.rows)
+                self._named(current, root, msgspec.structs.replace(found, lists=head), ())
+                return
+            edit = ListEdit(head, folder, kind, writer, smallest, is_strict=True)
+            low = b"" if found.cursor is None else found.cursor + b"\0"
+            net = stored_net(place, self.data, low)
+            maker, draft, last = edit.maker(), RunDraft(), CURSOR_END
+            most = self.builder.chunk_entries
+            while some := list(islice(net, min(most, SLICE_DOCUMENTS))):
+                maker.add(draft, some)
+                if draft.is_full or draft.documents >= most:
+                    last = some[-1].key
+                    break
+        except InvalidRequestError as error:
+            self._fail(status, str(error))
+            return
+        edit.add(draft, root.applied)
+        head = edit.head
+        following = msgspec.structs.replace(found, lists=head, entries=max(head.entries, 0), cursor=last)
+        self._named(current, root, following, [folder.key(name) for name in edit.retired])
+
+    def _finish(self, status: IndexStatus, current: RootState, root: Root, found: IndexRoot) -> None:
+        """Everything is in the lists: make one run of them, and say so in the log."""
+        folder = self.shelf.lists.folder(root, self.name)
+        head = found.lists or ListHead()
+        if len(head.runs) > 1:
+            edit = ListEdit(head, folder, kind_for(status.index), self.builder.writer, self.builder.sizes.run_smallest)
+            edit.join(root.applied)
+            following = msgspec.structs.replace(found, lists=edit.head, entries=max(edit.head.entries, 0))
+            self._named(current, root, following, [folder.key(name) for name in edit.retired])
+        self.builder.commit((IndexReady(name=self.name),), _StatusGuard(status))
 
 
 @dataclass(frozen=True, slots=True)

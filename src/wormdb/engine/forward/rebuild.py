@@ -19,8 +19,10 @@ import msgspec
 from wormdb.engine.blocks.fetch import rows_between
 from wormdb.engine.blocks.runs import RunBase, data_runs, held_of, merge_rows
 from wormdb.engine.forward.compact import check_age
+from wormdb.engine.forward.rebuild_lists import BuiltLists, ListSuccessor
 from wormdb.engine.index.edit import TreeEdit, chunks, sliced
 from wormdb.engine.index.shelf import IndexShelf, following_membership, following_statistics
+from wormdb.engine.state.erased import check_unerased
 from wormdb.engine.state.projection import Net
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.tree.change import BulkLoad, merged
@@ -193,9 +195,13 @@ def _hashed(entries: Iterable[Entry], hashes: array[int]) -> Iterator[Entry]:
 
 
 def publish_indexes(
-    register: Register, writer: ObjectWriter, planned: tuple[Place, RootState], built: Sequence[BuiltIndex]
+    register: Register,
+    writer: ObjectWriter,
+    planned: tuple[Place, RootState],
+    built: Sequence[BuiltIndex],
+    lists: Sequence[BuiltLists] = (),
 ) -> RootState:
-    """Name new trees in the root instead of those that are there; `planned` is the root that they are of.
+    """Name new trees and lists in the root instead of those that are there; `planned` is the root that they are of.
 
     What documents changed since then is added to them: 1 GET for each block with newer rows and for the pages with
     the rows that they replace, and the nodes that they reach. An index that was dropped or defined anew meanwhile is
@@ -209,9 +215,12 @@ def publish_indexes(
         if root is None or root.collection != place.root.collection:
             raise ConflictError(f"indexes of {register.collection}", reason="the collection was made anew meanwhile")
         check_age(register.collection, state.time, place.root.revision, current)
+        check_unerased(f"indexes of {register.collection}", place.root.erased_through, root)
         writer.misc.observe(Misc(root.misc))
         following = _IndexSuccessor(place, root, writer)
-        indexes = tuple(following.index(one, built) for one in root.indexes)
+        indexes = tuple(
+            following.index(one, built) if one.lists is None else following.lists(one, lists) for one in root.indexes
+        )
         if indexes == root.indexes:
             return None
         changed = msgspec.structs.replace(root, indexes=indexes)
@@ -229,13 +238,28 @@ class _IndexSuccessor:
     writer: ObjectWriter
     retired: list[str] = field(default_factory=list)
 
-    def index(self, standing: IndexRoot, built: Sequence[BuiltIndex]) -> IndexRoot:
-        """An index with its new tree, as of the newer root; as it stands if there is none."""
+    def lists(self, standing: IndexRoot, built: Sequence[BuiltLists]) -> IndexRoot:
+        """An index with its new lists, as of the newer root; as it stands if there are none."""
         made = next((one for one in built if one.name == standing.name), None)
+        if made is None or not self._is_same(standing):
+            return standing
+        index = decode_index(standing.name, standing.definition, source=self.old.paths.root)
+        changed = chain.from_iterable(self._changed())
+        following, gone = ListSuccessor(self.old, self.root, self.writer).index(standing, index, made, changed)
+        self.retired += gone
+        return following
+
+    def _is_same(self, standing: IndexRoot) -> bool:
+        """Whether what was made of the old root can stand for an index of the newer one."""
         before = self.old.root.index(standing.name)
         is_same = before is not None and before.definition == standing.definition and standing.state == "ready"
         # A mapping may have changed what documents have in it, without changing their revisions.
-        if made is None or not is_same or self.old.root.versions != self.root.versions:
+        return is_same and self.old.root.versions == self.root.versions
+
+    def index(self, standing: IndexRoot, built: Sequence[BuiltIndex]) -> IndexRoot:
+        """An index with its new tree, as of the newer root; as it stands if there is none."""
+        made = next((one for one in built if one.name == standing.name), None)
+        if made is None or not self._is_same(standing):
             return standing
         shelf = IndexShelf(self.old.store, self.old.paths, self.old.pool)
         nodes = shelf.nodes(self.root, standing.name)

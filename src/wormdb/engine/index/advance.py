@@ -23,7 +23,8 @@ from wormdb.engine.blocks.memory import give_back_memory
 from wormdb.engine.blocks.runs import RunBase, Runs, held_of, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.index.edit import CHUNK_ENTRIES_MAX, TreeEdit, ValueColumns, chunks, sliced
-from wormdb.engine.index.shelf import IndexShelf, following_membership, following_statistics, is_whole, tree_of
+from wormdb.engine.index.shelf import IndexShelf, following_membership, following_statistics, tree_of
+from wormdb.engine.state.indexes import goes_on, is_whole
 from wormdb.engine.state.projection import Net, ProjectionResult, ProjectionStep
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
@@ -37,6 +38,7 @@ from wormdb.storage.store import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from wormdb.engine.lists.advance import ListProjector
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.indexes import IndexStates, IndexStatus
     from wormdb.engine.tree.definition import Index
@@ -137,7 +139,8 @@ def project_indexes(step: ProjectionStep, shelf: IndexShelf | None = None) -> Pr
 
     For each ready index 1 GET and 1 PUT for each node that the changes reach, and 1 PUT for its filter if it is
     unique and has new keys. An index that is ready and has no tree is made from all documents of the root; one that is
-    gone costs 1 GET for each node above its leaves. Raises CorruptionError, SnapshotTooOldError, UnavailableError.
+    gone costs 1 GET for each node above its leaves. Lists cost as `ListProjector` says. Raises CorruptionError,
+    SnapshotTooOldError, UnavailableError.
     """
     place = step.place
     blocks = Shelf(place.store, place.pool, place.paths.data)
@@ -167,6 +170,13 @@ class _Projector:
 
     def following(self, status: IndexStatus, old: IndexRoot | None) -> IndexRoot:
         """An index after the step."""
+        if status.index.kind:
+            if old is not None and old.lists is None:
+                self.retire(old)
+            return self._lists().following(status, old)
+        if old is not None and old.lists is not None:
+            self.retire(old)
+            old = None
         same = old if old is not None and old.definition == status.definition else None
         if status.state == "ready":
             if same is not None and is_whole(same):
@@ -174,7 +184,7 @@ class _Projector:
             self.retire(old)
             # Nothing was there to index, or the projection is made anew from what the root has.
             return self._edited(status, _bare(status), [self._stored(status.index), self._net(status.index)])
-        if status.state == "building" and same is not None and _goes_on(same, status):
+        if status.state == "building" and same is not None and goes_on(same, status):
             return self._edited_to_cursor(status, same)
         self.retire(old)
         return _bare(status)
@@ -182,6 +192,9 @@ class _Projector:
     def retire(self, old: IndexRoot | None) -> None:
         """List every object of an index. What lies below a damaged node stays behind, and no root names it."""
         if old is None:
+            return
+        if old.lists is not None:
+            self._lists().retire(old)
             return
         nodes = self.shelf.nodes(self.step.root, old.name)
         try:
@@ -191,6 +204,11 @@ class _Projector:
         except (CorruptionError, SnapshotTooOldError, UnsupportedFormatError):
             return
         self.retired += [nodes.key(ref.name) for ref in (() if membership is None else membership.refs)]
+
+    def _lists(self) -> ListProjector:
+        from wormdb.engine.lists.advance import ListProjector  # most collections have none
+
+        return ListProjector(self.step, self.shelf.lists, self.blocks, self.retired)
 
     def _edited_to_cursor(self, status: IndexStatus, old: IndexRoot) -> IndexRoot:
         if old.reason is not None or old.cursor is None:
@@ -223,7 +241,9 @@ class _Projector:
             was_empty = old.node is None
             membership = following_membership(edit, known, hashes, self.shelf, was_empty=was_empty)
         source = self.step.place.paths.root
-        statistics = following_statistics(edit, old, arrays, source=source, is_whole=ready)
+        statistics = following_statistics(
+            edit, old, arrays, source=source, is_whole=ready, is_erased=bool(self.step.erased)
+        )
         edit.write()
         self.retired += [edit.key(name) for name in edit.retired]
         return msgspec.structs.replace(
@@ -251,11 +271,6 @@ class _Projector:
             base = RunBase(self.step.place, self.blocks)
             return attached_slices(index, self.step.blocks, self.blocks, base, high=high)
         return sliced(net for net in self.step.net if through is None or net.key <= through)
-
-
-def _goes_on(old: IndexRoot, status: IndexStatus) -> bool:
-    """Whether the root has the beginning of this very build."""
-    return old.state == "building" and old.applied == status.number
 
 
 def _bare(status: IndexStatus) -> IndexRoot:

@@ -8,19 +8,17 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.state.indexes import check_index_name
-from wormdb.engine.tree.definition import OWNERS, Index, encode_index
+from wormdb.engine.state.indexes import folder_of, is_whole, scope_of
+from wormdb.engine.tree.definition import Index, encode_index
 from wormdb.engine.tree.entries import Entry, Range, value_key_of
 from wormdb.engine.tree.membership import KeyFilter, build_filter_of, extend_filter_of, load_filter
 from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
 from wormdb.engine.tree.statistics import IndexStatistics, decode_statistics, encode_statistics, measure
 from wormdb.engine.tree.tree import TreeReader, entries_of, overlapping
-from wormdb.errors import InvalidRequestError
 from wormdb.format.membership import key_hashes
 from wormdb.format.node import Leaf
 
@@ -28,14 +26,15 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Iterable, Sequence
 
+    from wormdb.engine.blocks.shelf import ColumnCache
     from wormdb.engine.index.edit import TreeEdit
+    from wormdb.engine.lists.shelf import ListShelf
     from wormdb.engine.log.paths import EnginePaths
     from wormdb.format.root import IndexRoot, ObjectRef, Root
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
 __all__ = [
-    "CURSOR_END",
     "IndexShelf",
     "KeptWay",
     "OwnerTree",
@@ -46,8 +45,6 @@ __all__ = [
     "tree_of",
 ]
 
-CURSOR_END: Final = b"\xff"
-"""Above the key of every id: a build that came here has all documents, and later ones as well."""
 FILTERS_MAX: Final = 64
 """Filters kept in memory; one takes 8 bytes a key."""
 
@@ -60,28 +57,42 @@ def tree_of(index: IndexRoot) -> Tree:
 class IndexShelf:
     """The trees of one collection. Thread-safe."""
 
-    def __init__(self, store: Store, paths: EnginePaths, pool: Pool, limits: NodeLimits | None = None) -> None:
-        """`limits` are of new nodes. No requests."""
+    def __init__(
+        self,
+        store: Store,
+        paths: EnginePaths,
+        pool: Pool,
+        limits: NodeLimits | None = None,
+        pages: ColumnCache | None = None,
+    ) -> None:
+        """`limits` are of new nodes; `pages` keeps pages of lists. No requests."""
         self._limits = limits or NodeLimits()
         self._store = store
         self._paths = paths
         self._pool = pool
+        self._pages = pages
+        self._lists: ListShelf | None = None
         self._nodes: dict[str, StoreNodes] = {}
         self._filters: OrderedDict[bytes, KeyFilter] = OrderedDict()
         self._lock = threading.Lock()
 
     def folder(self, name: str) -> str:
         """Where the objects of an index are. A name that a folder cannot have is replaced by its hash."""
-        try:
-            if name != OWNERS.name:
-                check_index_name(name)
-        except InvalidRequestError:
-            return self._paths.index(f"x-{sha256(name.encode()).hexdigest()[:32]}")
-        return self._paths.index(name)
+        return folder_of(self._paths, name)
+
+    @property
+    def lists(self) -> ListShelf:
+        """The indexes that are lists. No requests."""
+        if self._lists is None:
+            from wormdb.engine.lists.shelf import ListShelf  # most collections have none
+
+            # Two threads may each make one: what one of them keeps, the other reads again.
+            self._lists = ListShelf(self._store, self._paths, self._pool, self._pages)
+        return self._lists
 
     def nodes(self, root: Root, name: str) -> StoreNodes:
         """The stored nodes of an index. No requests."""
-        scope = _scope(root, name)
+        scope = scope_of(root, name)
         with self._lock:
             if scope not in self._nodes:
                 self._nodes[scope] = StoreNodes(self._store, self.folder(name), pool=self._pool, scope=scope)
@@ -89,7 +100,7 @@ class IndexShelf:
 
     def maker(self, root: Root, name: str, new_name: Callable[[], str]) -> NodeMaker:
         """Makes new nodes of an index. No requests."""
-        return NodeMaker(new_name, _scope(root, name), self._limits)
+        return NodeMaker(new_name, scope_of(root, name), self._limits)
 
     def reader(self, root: Root, index: IndexRoot) -> TreeReader:
         """The tree of an index in a root. No requests."""
@@ -130,7 +141,7 @@ class IndexShelf:
         with self._lock:
             held = self._filters.get(ref.sha256)
         if held is None:
-            held = load_filter(ref, self.nodes(root, index.name), scope=_scope(root, index.name))
+            held = load_filter(ref, self.nodes(root, index.name), scope=scope_of(root, index.name))
             self.keep(held)
         return held
 
@@ -184,16 +195,6 @@ class OwnerTree:
         return {key: entries[0][1] for key, entries in zip(wanted, found, strict=True) if entries}
 
 
-def is_whole(index: IndexRoot) -> bool:
-    """Whether the tree of an index has all documents of its root."""
-    return index.state == "ready" or (index.state == "building" and index.cursor == CURSOR_END and index.reason is None)
-
-
-def _scope(root: Root, name: str) -> str:
-    """What the identities of an index's objects begin with: short, and of this incarnation and index alone."""
-    return f"{sha256(f'{root.collection}/{name}'.encode()).hexdigest()[:32]}/"
-
-
 # --- What goes with the tree of an index in the root: the membership filter of a unique one, and statistics.
 
 
@@ -224,9 +225,17 @@ def hashes_in(edit: TreeEdit) -> array[int]:
 
 
 def following_statistics(
-    edit: TreeEdit, old: IndexRoot | None, arrays: Sequence[bool], *, source: str, is_whole: bool = True
+    edit: TreeEdit,
+    old: IndexRoot | None,
+    arrays: Sequence[bool],
+    *,
+    source: str,
+    is_whole: bool = True,
+    is_erased: bool = False,
 ) -> bytes:
     """The statistics of the tree as it is now: measured again if its entries changed by more than a tenth.
+
+    Or if a document was erased: bounds are keys, and may be of it.
 
     Reads 8 leaves and those beside them, and the nodes above, when it measures. Of a tree that is being built
     only the arrays are known. `source` is the root's object; raises CorruptionError.
@@ -236,6 +245,6 @@ def following_statistics(
     seen = tuple(one or other for one, other in zip(before, arrays, strict=True)) if before else ()
     if not is_whole:
         return encode_statistics(IndexStatistics(entries=0, distinct=0, arrays=seen))
-    if known is None or abs(edit.tree.entries - known.entries) * 10 > known.entries:
+    if known is None or is_erased or abs(edit.tree.entries - known.entries) * 10 > known.entries:
         return encode_statistics(measure(edit.reader, arrays=seen))
     return encode_statistics(msgspec.structs.replace(known, arrays=seen))

@@ -62,6 +62,8 @@ _SIZES: Final = (
     ("data/", ".retired", ROOT_BYTES_MAX),
     ("data/", ".map", 2 * SIDECAR_BYTES_MAX),
     ("history/", ".map", 2 * SIDECAR_BYTES_MAX),
+    ("indexes/", ".run", OBJECT_BYTES_MAX - OBJECT_BYTES_MAX // 32),
+    ("indexes/", ".trained", OBJECT_BYTES_MAX - OBJECT_BYTES_MAX // 32),
     ("indexes/", "", max(NODE_BYTES_MAX, SIDECAR_BYTES_MAX)),
 )
 

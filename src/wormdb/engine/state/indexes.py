@@ -11,27 +11,43 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.tree.definition import OWNERS, Index, decode_index, encode_index
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError
-from wormdb.format.event import IndexBuilding, IndexCreated, IndexDropped, IndexFailed, IndexReady
+from wormdb.format.event import IndexBuilding, IndexCreated, IndexDropped, IndexFailed, IndexReady, ListsCreated
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from wormdb.format.root import IndexRoot, IndexState
+    from wormdb.engine.log.paths import EnginePaths
+    from wormdb.format.root import IndexRoot, IndexState, Root
     from wormdb.schema.model import Model
 
-__all__ = ["INDEX_NAME_CHARS_MAX", "PRIMARY", "IndexEvent", "IndexStates", "IndexStatus", "check_index_name"]
+__all__ = [
+    "CURSOR_END",
+    "INDEX_NAME_CHARS_MAX",
+    "PRIMARY",
+    "IndexEvent",
+    "IndexStates",
+    "IndexStatus",
+    "check_index_name",
+    "folder_of",
+    "goes_on",
+    "is_whole",
+    "scope_of",
+]
 
 PRIMARY: Final = "_id"
 """The name of the primary index."""
 INDEX_NAME_CHARS_MAX: Final = 100
+CURSOR_END: Final = b"\xff"
+"""Above the key of every id: a build that came here has all documents, and later ones as well."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
-IndexEvent = IndexCreated | IndexBuilding | IndexReady | IndexFailed | IndexDropped
+IndexEvent = IndexCreated | ListsCreated | IndexBuilding | IndexReady | IndexFailed | IndexDropped
 """The events that change the state of one index."""
 
 
@@ -46,6 +62,31 @@ def check_index_name(name: str) -> None:
             reason=f"a name has up to {INDEX_NAME_CHARS_MAX} letters, digits, - _ and ., and no . at its start",
             fix="use a short name such as byEmail",
         )
+
+
+def folder_of(paths: EnginePaths, name: str) -> str:
+    """Where the objects of an index are. A name that a folder cannot have is replaced by its hash."""
+    try:
+        if name != OWNERS.name:
+            check_index_name(name)
+    except InvalidRequestError:
+        return paths.index(f"x-{sha256(name.encode()).hexdigest()[:32]}")
+    return paths.index(name)
+
+
+def scope_of(root: Root, name: str) -> str:
+    """What the identities of an index's objects begin with: short, and of this incarnation and index alone."""
+    return f"{sha256(f'{root.collection}/{name}'.encode()).hexdigest()[:32]}/"
+
+
+def is_whole(index: IndexRoot) -> bool:
+    """Whether an index has all documents of its root."""
+    return index.state == "ready" or (index.state == "building" and index.cursor == CURSOR_END and index.reason is None)
+
+
+def goes_on(old: IndexRoot, status: IndexStatus) -> bool:
+    """Whether the root has the beginning of this very build."""
+    return old.state == "building" and old.applied == status.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +116,7 @@ class IndexStates:
 
     known: Mapping[str, IndexStatus] = field(default_factory=dict)
     _ready: tuple[Index, ...] | None = field(default=None, init=False, compare=False, repr=False)
+    _lists: tuple[Index, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
     def __iter__(self) -> Iterator[IndexStatus]:
         """In order of their names."""
@@ -86,12 +128,22 @@ class IndexStates:
 
     @property
     def ready(self) -> tuple[Index, ...]:
-        """Those that answer queries, in order of their names."""
+        """The trees that answer queries, in order of their names."""
         if self._ready is None:  # made once: every commit asks for them several times
-            made = tuple(status.index for status in self if status.state == "ready" and not status.index.is_owners)
+            ready = (status.index for status in self if status.state == "ready")
+            made = tuple(index for index in ready if not index.is_owners and not index.kind)
             object.__setattr__(self, "_ready", made)
             return made
         return self._ready
+
+    @property
+    def lists(self) -> tuple[Index, ...]:
+        """The indexes that are lists and answer queries, in order of their names."""
+        if self._lists is None:
+            made = tuple(status.index for status in self if status.state == "ready" and status.index.kind)
+            object.__setattr__(self, "_lists", made)
+            return made
+        return self._lists
 
     @property
     def owners(self) -> IndexStatus | None:
@@ -179,7 +231,7 @@ class IndexStates:
         return IndexStates({**self.known, status.index.name: status})
 
     def _next(self, event: IndexEvent, number: LogNumber, is_empty: bool) -> IndexStatus:
-        if isinstance(event, IndexCreated):
+        if isinstance(event, IndexCreated | ListsCreated):
             held = self.known.get(event.name)
             index = decode_index(event.name, event.definition, source=f"log entry {number}")
             return IndexStatus.of(index, number, is_empty=is_empty, declared=held is not None and held.declared)
@@ -200,8 +252,10 @@ class IndexStates:
         state = "unknown" if held is None else held.state
         if state not in _BEFORE[type(event)]:
             return f"index {event.name} is {state} and cannot become {_AFTER[type(event)]}"
-        if isinstance(event, IndexCreated):
+        if isinstance(event, IndexCreated | ListsCreated):
             index = decode_index(event.name, event.definition, source=f"log entry {number}")
+            if bool(index.kind) != isinstance(event, ListsCreated):
+                return f"index {event.name} is {'lists' if index.kind else 'a tree'}, and is created as if it were not"
             if held is not None and held.declared and held.definition != encode_index(index):
                 return f"index {event.name} is in the model with another definition"
         return None
@@ -209,6 +263,7 @@ class IndexStates:
 
 _BEFORE: Final[dict[type[IndexEvent], frozenset[str]]] = {
     IndexCreated: frozenset({"unknown", "failed", "dropped"}),
+    ListsCreated: frozenset({"unknown", "failed", "dropped"}),
     IndexBuilding: frozenset({"waiting"}),
     IndexReady: frozenset({"building"}),
     IndexFailed: frozenset({"waiting", "building"}),
@@ -216,6 +271,7 @@ _BEFORE: Final[dict[type[IndexEvent], frozenset[str]]] = {
 }
 _AFTER: Final[dict[type[IndexEvent], str]] = {
     IndexCreated: "waiting",
+    ListsCreated: "waiting",
     IndexBuilding: "building",
     IndexReady: "ready",
     IndexFailed: "failed",

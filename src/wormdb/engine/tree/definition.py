@@ -172,6 +172,8 @@ class _IndexMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Reserved: fields whose values entries hold. No version makes such an index, and this one cannot keep it."""
     bson_types: tuple[str, ...] = msgspec.field(name="bsonTypes", default=())
     is_owners: bool = msgspec.field(name="blobOwners", default=False)
+    kind: str = ""
+    options: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 _DECODER: Final = msgspec.json.Decoder(_IndexMessage)
@@ -227,6 +229,10 @@ class Index:
     """For each field the only type that its values may have, null and missing apart; empty if all may be."""
     is_owners: bool = False
     """Whether it has the blobs that documents refer to, at any depth. No query uses it: it tells owners of blobs."""
+    kind: str = ""
+    """Of an index that is lists (`wormdb.engine.lists.kind`); empty for a tree."""
+    options: bytes = b"{}"
+    """Of that kind, as JSON."""
     paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -269,6 +275,8 @@ def encode_index(index: Index) -> bytes:
         index.multi_valued,
         bson_types=index.bson_types,
         is_owners=index.is_owners,
+        kind=index.kind,
+        options=msgspec.Raw(index.options),
     )
     return msgspec.json.encode(message)
 
@@ -296,6 +304,8 @@ def decode_index(name: str, data: bytes, *, source: str) -> Index:
             message.multi_valued,
             types,
             message.is_owners,
+            message.kind,
+            bytes(message.options),
         )
     except (msgspec.MsgspecError, UnicodeError, InvalidRequestError) as error:
         corrupt(source, f"the definition of index {name} cannot be read: {error}")

@@ -58,7 +58,8 @@ def explain_choice(
     read = Cost(requests=choice.requests, rows=choice.source.facts.rows)
     if choice.plan.strategy == "full_scan":
         listing = files.listing()
-        read = Cost(requests=listing.pages + len(listing.keys), rows=len(listing.keys))
+        fetched_later = 0 if files.folder.model.path.holds_many else len(listing.keys)
+        read = Cost(requests=listing.pages + fetched_later, rows=len(listing.keys))
     found = explain_plan(choice.plan, choice.source.facts, taken_of=taken_of, taken=taken)
     plan = _costed(found.plan, read, fetched)
     return replace(found, estimated_requests=ceil(plan.cost.requests), manifest_fields=choice.fields, plan=plan)
@@ -133,7 +134,8 @@ class ForeignAnswer:
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has. A count of all documents costs the manifest, or else a listing."""
-        if isinstance(request.filter, MatchAll) and request.after is None and request.strategy is None:
+        is_of_all = isinstance(request.filter, MatchAll) and request.after is None and not request.is_ranked
+        if is_of_all and request.strategy is None:
             number = self._count_all()
             if number is not None:
                 left = max(number - request.offset, 0)
@@ -224,6 +226,13 @@ class ForeignAnswer:
 
     def _tried(self, request: QueryRequest, work: Callable[[FilePlan, QueryRequest], R]) -> R:
         """The result of `work` by the chosen plan; by a full scan, if a file contradicts the manifest or the index."""
+        if request.is_ranked:
+            near = request.near
+            raise InvalidRequestError(
+                "the search" if near is None else f"near {near.field}",
+                reason="another program keeps these files",
+                fix="take them over with worm adopt, or import them",
+            )
         if self._contradiction is None:
             choice = choose(request, self.files)
             try:

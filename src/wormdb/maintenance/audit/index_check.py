@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
+from wormdb.engine.index.shelf import IndexShelf, tree_of
+from wormdb.engine.state.indexes import CURSOR_END, folder_of
 from wormdb.engine.tree.definition import Index, decode_index
 from wormdb.engine.tree.entries import Entry, value_key_of
 from wormdb.engine.tree.extract import extract
@@ -275,14 +276,23 @@ class _Tap:
 
 def index_checks(site: StoredCollection, root: Root, report: AuditReport) -> list[IndexCheck]:
     """One for each index of a root. No requests; raises CorruptionError."""
-    return [
-        IndexCheck(site, root, stored, decode_index(stored.name, stored.definition, source=site.paths.root), report)
-        for stored in root.indexes
-    ]
+    return [_check_of(site, root, stored, report) for stored in root.indexes]
+
+
+def _check_of(site: StoredCollection, root: Root, stored: IndexRoot, report: AuditReport) -> IndexCheck:
+    index = decode_index(stored.name, stored.definition, source=site.paths.root)
+    if stored.lists is None:
+        return IndexCheck(site, root, stored, index, report)
+    from wormdb.maintenance.audit.list_check import ListCheck
+
+    return ListCheck(site, root, stored, index, report)
 
 
 def tree_objects(site: StoredCollection, root: Root, stored: IndexRoot) -> list[str]:
     """The keys of the objects of an index, as far as they can be found. 1 GET for each node above the leaves."""
+    if stored.lists is not None:
+        folder = folder_of(site.paths, stored.name)
+        return [folder + name for name in stored.lists.names]
     shelf = IndexShelf(site.store, site.paths, site.pool)
     nodes = shelf.nodes(root, stored.name)
     top = tree_of(stored).top

@@ -1,0 +1,1 @@
+"""Indexes that are lists of documents: by term, or by centroid."""

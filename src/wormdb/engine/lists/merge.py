@@ -1,0 +1,286 @@
+"""Runs of lists as one run: streamed list by list, so that a few MiB of each are in memory.
+
+Of each document in a list the newest run that names it decides whether it has an entry there. What it takes back in
+runs older than all that are merged is told by the oldest of them that names it: if that has an entry and takes none
+back, then no older run has one. So deletions never outnumber the entries that they take back, and the length of a list
+is the difference of the two.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter, ne
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wormdb.engine.log.objects import NewObject
+from wormdb.engine.state.view import id_key
+from wormdb.format.list_part import (
+    IDS_PER_PAGE,
+    PART_BYTES_MAX,
+    PartDraft,
+    decode_ids,
+    decode_list,
+    encode_ids,
+    encode_list,
+)
+from wormdb.format.list_run import ListPart, ListRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from wormdb.engine.lists.draft import RunDraft
+    from wormdb.engine.lists.kind import ListKind
+    from wormdb.engine.lists.shelf import ListFolder
+    from wormdb.engine.log.objects import ObjectWriter
+
+__all__ = ["DraftSource", "LooseList", "RunSource", "RunWriter", "StoredSource", "merge_list"]
+
+_DROPPED = -1
+"""The place of a document that is not in the merged run."""
+
+
+@dataclass(slots=True)
+class LooseList:
+    """One list on its way: documents by the keys of their ids, or by their places in the merged run."""
+
+    names: list[Any]
+    payloads: list[bytes]
+    gone: list[Any]
+    ids: dict[bytes, bytes] = field(default_factory=dict)
+    """By key the ids as JSON, where documents are named by keys."""
+
+
+class RunSource(Protocol):
+    """A run that is merged."""
+
+    @property
+    def tally(self) -> tuple[int, ...]:
+        """What it adds to the statistics."""
+        ...
+
+    def documents(self) -> Iterator[tuple[bytes, bytes, bool]]:
+        """The documents that it names by places: the key and the JSON of each id, and whether it is in no list."""
+        ...
+
+    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
+        """Its lists in order; with `places` those of the merged run stand for its own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSource:
+    """A run that is stored. Each pass over its lists costs as `ListFolder.stream`."""
+
+    folder: ListFolder
+    run: ListRun
+    kind: ListKind
+
+    @property
+    def tally(self) -> tuple[int, ...]:
+        """As `RunSource`."""
+        return self.run.tally
+
+    def documents(self) -> Iterator[tuple[bytes, bytes, bool]]:
+        """As `RunSource`."""
+        for key, body in self.folder.stream(self.run.ids):
+            page = decode_ids(body, name=f"ids from {key!r} on in {self.folder.folder}")
+            for identity, dead in zip(page.ids, page.dead, strict=True):
+                yield id_key(identity), identity, bool(dead)
+
+    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
+        """As `RunSource`."""
+        for key, body in self.folder.stream(self.run.parts):
+            name = f"list {key!r} in {self.folder.folder}"
+            stored = decode_list(body, self.kind.columns, is_shared=self.kind.is_shared, name=name)
+            payloads = stored.all_payloads()
+            if places is not None:
+                own, gone = [places[place] for place in stored.places], [places[place] for place in stored.gone_places]
+                yield key, LooseList(own, payloads, gone)
+                continue
+            ids = {id_key(identity): identity for identity in stored.ids}
+            taken = {id_key(identity): identity for identity in stored.gone}
+            yield key, LooseList(list(ids), payloads, list(taken), taken | ids)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSource:
+    """A run that is not stored yet. No requests."""
+
+    draft: RunDraft
+
+    @property
+    def tally(self) -> tuple[int, ...]:
+        """As `RunSource`."""
+        return self.draft.tally
+
+    def documents(self) -> Iterator[tuple[bytes, bytes, bool]]:
+        """As `RunSource`."""
+        for identity, dead in zip(self.draft.ids, self.draft.dead, strict=True):
+            yield id_key(identity), identity, dead
+
+    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
+        """As `RunSource`."""
+        ids = self.draft.ids
+        is_moved = places is not None and any(map(ne, places, range(len(places))))
+        for key in sorted(self.draft.lists):
+            found = self.draft.lists[key]
+            if places is not None:
+                if not is_moved:
+                    yield key, LooseList(found.places, found.payloads, found.gone)
+                    continue
+                own, gone = [places[place] for place in found.places], [places[place] for place in found.gone]
+                yield key, LooseList(own, found.payloads, gone)
+                continue
+            known = {place: id_key(ids[place]) for place in (*found.places, *found.gone)}
+            named = {name: ids[place] for place, name in known.items()}
+            own_keys, gone_keys = [known[place] for place in found.places], [known[place] for place in found.gone]
+            yield key, LooseList(own_keys, found.payloads, gone_keys, named)
+
+
+def merge_list(runs: Sequence[LooseList], *, is_base: bool) -> LooseList:
+    """One list of several runs, newest first, as one. With `is_base` nothing is older. No requests."""
+    if len(runs) == 1 and not (is_base and (runs[0].gone or _DROPPED in runs[0].names)):
+        return runs[0]
+    entries: dict[Any, bytes] = {}
+    gone: set[Any] = set()
+    ids: dict[bytes, bytes] = {}
+    for run in reversed(runs):
+        for name in run.gone:
+            if name in entries:
+                del entries[name]
+            else:
+                gone.add(name)
+        entries.update(zip(run.names, run.payloads, strict=True))
+        ids |= run.ids
+    entries.pop(_DROPPED, None)
+    names = sorted(entries)
+    return LooseList(names, [entries[name] for name in names], [] if is_base else sorted(gone), ids)
+
+
+@dataclass(frozen=True, slots=True)
+class RunWriter:
+    """Writes runs of one index."""
+
+    folder: ListFolder
+    kind: ListKind
+    writer: ObjectWriter
+    part_bytes: int = PART_BYTES_MAX
+
+    def merge(self, sources: Sequence[RunSource], *, number: int, is_base: bool) -> ListRun | None:
+        """Several runs, newest first, as one that is stored; None if nothing is left of them.
+
+        Costs as reading each once, and 1 PUT for each object. `is_base` says that no run is older. Raises
+        CorruptionError, SnapshotTooOldError, UnavailableError.
+        """
+        places: list[array[int]] | None = None
+        ids: tuple[ListPart, ...] = ()
+        documents = 0
+        if self.kind.is_shared:
+            places = [array("i") for _ in sources]
+            ids, documents = self._write_ids(_united(sources, places, is_base=is_base))
+        counts = [0, 0]
+        parts = self._write_lists(_merged(sources, places, is_base=is_base), counts)
+        told = [source.tally for source in sources if source.tally]
+        tally = tuple(map(sum, zip(*told, strict=True)))
+        if not parts and not any(tally):
+            return None  # if ids were written, nothing names them: they go as what a crash leaves behind
+        return ListRun(
+            number=number, parts=parts, ids=ids, documents=documents, entries=counts[0], gone=counts[1], tally=tally
+        )
+
+    def _write_ids(self, found: Iterable[tuple[bytes, bytes, bool]]) -> tuple[tuple[ListPart, ...], int]:
+        count = 0
+
+        def pages() -> Iterator[tuple[bytes, bytes]]:
+            nonlocal count
+            first: bytes | None = None
+            ids: list[bytes] = []
+            dead: list[bool] = []
+            for key, identity, is_dead in found:
+                first = key if first is None else first
+                ids.append(identity)
+                dead.append(is_dead)
+                count += 1
+                if len(ids) == IDS_PER_PAGE:
+                    yield first, encode_ids(ids, dead)
+                    first, ids, dead = None, [], []
+            if first is not None:
+                yield first, encode_ids(ids, dead)
+
+        return self._write(pages(), lambda: PartDraft(is_packed=True, is_alone=True)), count
+
+    def _write_lists(self, found: Iterable[tuple[bytes, LooseList]], counts: list[int]) -> tuple[ListPart, ...]:
+        kind = self.kind
+
+        def bodies() -> Iterator[tuple[bytes, bytes]]:
+            for key, made in found:
+                if not made.names and not made.gone:
+                    continue
+                counts[0] += len(made.names)
+                counts[1] += len(made.gone)
+                names, gone = made.names, made.gone
+                if not kind.is_shared:
+                    names, gone = [made.ids[name] for name in names], [made.ids[name] for name in gone]
+                yield key, encode_list(names, made.payloads, gone, kind.columns, is_shared=kind.is_shared)
+
+        return self._write(bodies(), lambda: PartDraft(is_packed=kind.is_packed))
+
+    def _write(self, lists: Iterable[tuple[bytes, bytes]], new: Callable[[], PartDraft]) -> tuple[ListPart, ...]:
+        """Objects of lists in order; each is written when it is full."""
+        made: list[ListPart] = []
+        draft = new()
+        for key, body in lists:
+            if not draft.is_empty and draft.size + len(body) > self.part_bytes:
+                made.append(self._put(draft))
+                draft = new()
+            draft.add(key, body)
+        if not draft.is_empty:
+            made.append(self._put(draft))
+        return tuple(made)
+
+    def _put(self, draft: PartDraft) -> ListPart:
+        name = f"{self.writer.new_name()}.run"
+        body, part = draft.finish(name, identity=self.folder.scope + name)
+        self.writer.put(NewObject(self.folder.key(name), body))
+        return part
+
+
+def _united(
+    sources: Sequence[RunSource], places: Sequence[array[int]], *, is_base: bool
+) -> Iterator[tuple[bytes, bytes, bool]]:
+    """The documents of all runs in order of key, and for each run the places of its own among them."""
+    streams = [_aged(source, age) for age, source in enumerate(sources)]
+    count = 0
+    for key, same in groupby(heapq.merge(*streams), key=itemgetter(0)):
+        named = list(same)
+        _, _, identity, is_dead = named[0]  # the newest decides
+        place = _DROPPED if is_dead and is_base else count
+        for _, age, _, _ in named:
+            places[age].append(place)
+        if place != _DROPPED:
+            count += 1
+            yield key, identity, is_dead
+
+
+def _aged(source: RunSource, age: int) -> Iterator[tuple[bytes, int, bytes, bool]]:
+    return ((key, age, identity, dead) for key, identity, dead in source.documents())
+
+
+def _merged(
+    sources: Sequence[RunSource], places: Sequence[array[int]] | None, *, is_base: bool
+) -> Iterator[tuple[bytes, LooseList]]:
+    streams = [_keyed(source, None if places is None else places[age], age) for age, source in enumerate(sources)]
+    if len(streams) == 1:
+        # What it takes back it has no entries of: without an older run there is nothing to do.
+        for key, _, one in streams[0]:
+            yield key, replace(one, gone=[]) if is_base and one.gone else one
+        return
+    for key, same in groupby(heapq.merge(*streams, key=itemgetter(0, 1)), key=itemgetter(0)):
+        yield key, merge_list([one for _, _, one in same], is_base=is_base)
+
+
+def _keyed(source: RunSource, places: array[int] | None, age: int) -> Iterator[tuple[bytes, int, LooseList]]:
+    return ((key, age, one) for key, one in source.lists(places))
