@@ -370,6 +370,18 @@ def test_the_schema_that_is_inferred_reads_all_of_a_place(tmp_path: Path) -> Non
         assert [row["month"] for row in db.model("Hive").find(sort="n")] == [5, 6, 11]
 
 
+def test_files_by_date_are_imported_under_their_paths(tmp_path: Path) -> None:
+    write(tmp_path / "lake", plain(BY_DATE, ""))
+    (tmp_path / "schema.json").write_text(json.dumps(schema_of("@events/(id:path).json", "readwrite")))
+    place = str(tmp_path / "db")
+    with wormdb.connect(place, schema=tmp_path / "schema.json", apply=True):
+        pass
+    done = worm("import", str(tmp_path / "lake"), "--model", "Event", "--format", "entities", "--url", place)
+    assert done.code == 0, done.errors
+    with wormdb.connect(place) as db:
+        assert {row.id: row["n"] for row in db.model("Event")} == {name: each["n"] for name, each in BY_DATE.items()}
+
+
 # --- nothing fits ---
 
 
@@ -406,3 +418,25 @@ def test_a_folder_without_files_is_empty_and_a_warning_names_what_is_elsewhere(
     with opened({"events/readme.md": b"hello"}, "@events/(id:path).json") as db:
         assert db.model("Event").find_all() == []
     assert caplog.records == []
+
+
+@pytest.mark.s3
+def test_a_bucket_is_read_by_the_schema_that_its_url_proposes(s3_url: str) -> None:
+    with wormdb.connect(s3_url) as raw:
+        for key, body in plain(BY_DATE, "dated/").items():
+            raw.store.put(key, body)
+        raw.store.put("lines/year=2024/a.ndjson.gz", gzip.compress(lines({"n": 1}, {"n": 2})))
+        raw.store.put("lines/year=2025/b.ndjson.gz", gzip.compress(lines({"n": 3}))[:-5])
+    printed = worm("schema", "infer", s3_url)
+    assert (printed.code, "lines/year=2025/b.ndjson.gz" in printed.errors) == (1, True), "one of them is cut off"
+    with wormdb.connect(s3_url) as raw:
+        raw.store.put("lines/year=2025/b.ndjson.gz", gzip.compress(lines({"n": 3})))
+    schema = json.loads(worm("schema", "infer", s3_url).text)
+    with wormdb.connect(s3_url, schema=schema) as db:
+        assert [(row.id, row["year"]) for row in db.model("Line").find("n>1", sort="n")] == [
+            ("year=2024/a#2", 2024),
+            ("year=2025/b#1", 2025),
+        ]
+        assert db.adopt("Dated").counts.documents == 3
+        db.forward()
+        assert db.verify(["Dated"])[0].findings == ()
