@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +24,7 @@ from wormdb.errors import (
     NotFoundError,
     SchemaError,
     ValidationError,
+    WormError,
 )
 from wormdb.files.contents.names import FileNames, Placement
 from wormdb.files.foreign import files as foreign_files
@@ -33,11 +36,13 @@ from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import Always
 from wormdb.system.clock import SeededChance
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wormdb.api.database import Database
+    from wormdb.storage.store import Store
 
 HIVE = {
     "year=2024/month=05/a": {"n": 1},
@@ -123,6 +128,35 @@ def test_files_in_folders_are_adopted_and_written_from_then_on(files: dict[str, 
     assert db.drop("Event") is not None
     left = [info.key for page in store.list("events/") for info in page.objects if "/.worm" not in info.key]
     assert left == []
+
+
+def test_a_crash_at_every_write_of_an_adoption_and_its_files_leaves_all_or_nothing() -> None:
+    """At one in eleven; `WORMDB_STRIDE=1` tries all of them."""
+    stride = int(os.environ.get("WORMDB_STRIDE", "11"))
+
+    def work(store: Store, seed: int = 1) -> None:
+        db = database_on(store, schema_of("@events/(id:path).json"), seed, forward="manual", block_bytes=200)
+        db.adopt("Event", job="j")
+        db.model("Event").save({"id": "2026/01/02/new", "n": 9})
+        db.forward()
+
+    clean = FaultStore(filled(plain(HIVE)))
+    work(clean)
+    writes = [one.number for one in clean.trace if one.verb in ("put", "delete")]
+    assert len(writes) > 10
+    for number in writes[::stride]:
+        inner = filled(plain(HIVE))
+        with suppress(WormError, SimulatedCrash):
+            work(FaultStore(inner, {number: Fault.CRASH_AFTER}))
+        assert database_on(inner, None, 2)["events"].count() in (0, 3, 4), number
+        work(inner, 3)
+        after = database_on(inner, None, 4)
+        assert {row.id: row["n"] for row in after.model("Event")} == {
+            **{name: value["n"] for name, value in HIVE.items()},
+            "2026/01/02/new": 9,
+        }, number
+        assert after.verify(["Event"])[0].findings == (), number
+        assert json.loads(inner.get("events/2026/01/02/new.json").body)["n"] == 9, number
 
 
 @pytest.mark.parametrize("identity", ["a//b", "/a", "a/", ".x/a", "a/_b", "a.json/b", 7])
