@@ -81,7 +81,7 @@ def _keywords(inner: SearchStrategy[dict[str, Any]]) -> SearchStrategy[dict[str,
     return chosen.flatmap(lambda some: st.fixed_dictionaries({name: keywords[name] for name in some}))
 
 
-SCHEMAS = st.recursive(st.just({}), _keywords, max_leaves=4)
+SCHEMAS: SearchStrategy[dict[str, Any]] = st.recursive(st.just({}), _keywords, max_leaves=4)
 
 
 @given(document=st.dictionaries(NAMES, VALUES, max_size=3), schema=SCHEMAS, strict=st.booleans())
@@ -142,7 +142,11 @@ def test_what_mongodb_refuses_is_refused_by_name(schema: Any, told: str) -> None
 
 
 def test_it_stands_at_the_top_only() -> None:
-    for written in ({"a": {"$jsonSchema": {}}}, {"a": {"$elemMatch": {"b": 1, "$jsonSchema": {}}}}):
+    wrong: list[dict[str, Any]] = [
+        {"a": {"$jsonSchema": {}}},
+        {"a": {"$elemMatch": {"b": 1, "$jsonSchema": {}}}},
+    ]
+    for written in wrong:
         with pytest.raises(InvalidRequestError, match="cannot be used"):
             parse_filter(written)
 
