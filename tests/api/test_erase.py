@@ -163,7 +163,7 @@ def test_a_deleted_document_is_erased_too() -> None:
 def test_a_transaction_cannot_erase() -> None:
     database = opened(filled().copy())
     with database.transaction() as tx, pytest.raises((InvalidRequestError, AttributeError)):
-        tx[database[NAME]].erase(VICTIM)  # type: ignore[attr-defined]
+        tx[database[NAME]].erase(VICTIM)
 
 
 def test_a_blob_of_its_own_goes_and_a_shared_one_stays() -> None:
