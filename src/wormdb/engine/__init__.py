@@ -46,16 +46,8 @@ PUBLIC_TO = {
     ),
     "maintenance": (
         *("blocks.fetch", "blocks.write", "history.changes", "history.fold", "index.advance", "index.shelf"),
-        *(
-            "log.objects",
-            "log.peers",
-            "state.erased",
-            "state.jobs",
-            "state.projection",
-            "state.successor",
-            "state.trim",
-        ),
-        *("tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
+        *("log.objects", "log.peers", "state.jobs", "state.projection", "state.successor", "state.trim"),
+        *("state.erased", "tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
     "query": ("forward.analysis", "index.shelf"),
     "server": ("log.peers",),
