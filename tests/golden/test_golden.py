@@ -60,7 +60,7 @@ KINDS = {
     "list_trained.bin": FrameKind.LIST_TRAINED,
     "root_lists.bin": FrameKind.ROOT,
 }
-VERSIONS = {"root_lists.bin": 5, "root_functions.bin": 2, "root_transactions.bin": 3, "root_tombstone.bin": 4}
+VERSIONS = {"root_lists.bin": 6, "root_functions.bin": 2, "root_transactions.bin": 3, "root_tombstone.bin": 4}
 """Of those that are not of the first."""
 
 

@@ -87,7 +87,7 @@ def _varint(number: int) -> bytes:
     return bytes(made)
 
 
-class _Cursor:
+class _ListCursor:
     """A place in the bytes of a page; every read is checked."""
 
     def __init__(self, data: memoryview, name: str) -> None:
@@ -191,7 +191,7 @@ def _texts(texts: Sequence[bytes]) -> bytes:
     return head + bytes((width,)) + _fixed(ends, width) + b"".join(rests)
 
 
-def _read_texts(cursor: _Cursor, count: int, name: str) -> TextArray:
+def _read_texts(cursor: _ListCursor, count: int, name: str) -> TextArray:
     if not count:
         return TextArray(0, b"", 0, None, memoryview(b""))
     prefix = bytes(cursor.take(cursor.varint()))
@@ -219,7 +219,7 @@ def _places(places: Sequence[int]) -> bytes:
     return _BYTES[width] + b"".join([plain[plane::width] for plane in range(width)])
 
 
-def _read_places(cursor: _Cursor, count: int, name: str) -> array[int]:
+def _read_places(cursor: _ListCursor, count: int, name: str) -> array[int]:
     if not count:
         return array("I")
     (width,) = cursor.take(1)
@@ -317,7 +317,7 @@ def _columns(payloads: Sequence[bytes], widths: tuple[int, ...]) -> Iterator[byt
 
 def decode_list(body: memoryview, widths: tuple[int, ...] | None, *, is_shared: bool, name: str) -> StoredList:
     """The list in these bytes of object `name`. No requests; raises CorruptionError."""
-    cursor = _Cursor(body, name)
+    cursor = _ListCursor(body, name)
     entries, gone = cursor.varint(), cursor.varint()
     if entries + gone > 8 * max(len(body), 1) and (widths or widths is None or is_shared):
         corrupt(name, "a list says that it is longer than it is")
@@ -357,7 +357,7 @@ def encode_ids(ids: Sequence[bytes], dead: Sequence[bool]) -> bytes:
 
 def decode_ids(body: memoryview, *, name: str) -> IdPage:
     """The ids in these bytes of object `name`. No requests; raises CorruptionError."""
-    cursor = _Cursor(body, name)
+    cursor = _ListCursor(body, name)
     count = cursor.varint()
     if count > IDS_PER_PAGE:
         corrupt(name, f"a page has {count} ids")
@@ -452,7 +452,7 @@ def decode_directory(data: bytes, *, name: str, identity: str, directory: int) -
 
 def lists_in(page: bytes, *, name: str) -> Iterator[tuple[bytes, memoryview]]:
     """The lists of an unpacked page of object `name`, each with its bytes, in order. Raises CorruptionError."""
-    cursor = _Cursor(memoryview(page), name)
+    cursor = _ListCursor(memoryview(page), name)
     while cursor.rest:
         key = bytes(cursor.take(cursor.varint()))
         yield key, cursor.take(cursor.varint())

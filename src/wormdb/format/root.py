@@ -59,7 +59,7 @@ _VERSION_TRANSACTIONS: Final = 3
 """Of a root with pending transactions: a release that does not know them would write over what they hold."""
 _VERSION_REMOVED: Final = 4
 """Of a root with `removed_at`: a release that does not know it would delete entries that others still need."""
-_VERSION_LISTS: Final = 5
+_VERSION_LISTS: Final = 6
 """Of a root with an index of lists: a release that does not know them would take it for a tree."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
