@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import wormdb
 from wormdb import aio
+from wormdb.errors import InvalidRequestError
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import OCTETS, WrappedStore
 from wormdb.system.deadline import current
@@ -175,6 +176,23 @@ def test_the_feed_is_followed_without_holding_a_thread(tmp_path: Path) -> None:
             assert await asyncio.gather(*followers, return_exceptions=True) != []
             assert all(task.cancelled() for task in followers)
             assert await notes.count() == 3
+
+    run(work())
+
+
+def test_a_stream_is_a_block_that_begins_now(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with aio.connect(tmp_path) as db:
+            notes = db["notes"]
+            await notes.insert({"id": "a"})
+            async with notes.watch("now", follow=True, poll_seconds=0.01) as stream:
+                assert stream.resume == 1
+                await notes.insert({"id": "b"})
+                assert (await anext(stream)).id == "b"
+            assert [change.id async for change in stream] == []
+            assert [change.id async for change in notes.watch(stream.resume)] == []
+            with pytest.raises(InvalidRequestError, match="resume"):
+                notes.watch("yesterday")
 
     run(work())
 

@@ -129,6 +129,7 @@ OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "put_blob": lambda _, c: c.put_blob(b"bytes"),
     "create_index": lambda _, c: c.create_index("n"),
     "forward": lambda _, c: c.forward(),
+    "erase": lambda _, c: c.erase("a"),
     "drop": lambda d, _: d.drop("things"),
     "database forward": lambda db, c: db.forward([c.name]),
     "build_indexes": lambda _, c: c.build_indexes(),
@@ -146,7 +147,7 @@ COLLECTION_OTHERS = {
     *("token", "with_options"),
     *("to_pandas", "to_polars", "drop_index", "describe_index", "analyze_index", "build_index"),
     *("snapshot", "list_snapshots", "restore_snapshot", "list_trashed", "restore", "purge", "purge_expired"),
-    *("empty_trash", "functions", "estimated_document_count", "head", "columns"),
+    *("empty_trash", "functions", "estimated_document_count", "head", "columns", "expire"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
 DATABASE_OTHERS = {
@@ -158,6 +159,7 @@ DATABASE_OTHERS = {
     "adopt",
     "cost",
     "gc",
+    "find_traces",
     "removal",
     "list_collection_names",
 }

@@ -52,6 +52,24 @@ def test_every_change_has_its_before_and_after(url: str) -> None:
         assert miscs == sorted(set(miscs))
 
 
+def test_a_stream_is_a_block_that_begins_now_and_ends_with_it(things: Collection[Document]) -> None:
+    things.insert({"id": "a"})
+    with things.watch("now", follow=True, poll_seconds=0) as stream:
+        assert stream.resume == 1
+        things.insert({"id": "b"})
+        first = next(stream)
+        assert [first.id, stream.resume] == ["b", first.resume]
+    assert list(stream) == []
+    things.insert({"id": "c"})
+    assert [change.id for change in things.watch(stream.resume)] == ["c"]
+
+
+def test_now_in_an_empty_collection_is_its_begin(things: Collection[Document]) -> None:
+    stream = things.watch("now")
+    things.insert({"id": "a"})
+    assert [change.id for change in stream] == ["a"]
+
+
 def test_a_feed_can_be_taken_up_behind_every_change_also_within_a_batch(things: Collection[Document]) -> None:
     things.insert({"id": "a"})
     things.batch().insert({"id": "b"}).insert({"id": "c"}).delete("a").flush()

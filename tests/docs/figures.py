@@ -211,6 +211,8 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "docs/how-to/adopt.md": [
         ("is too large ({} as JSON)", (mib(limits.DOCUMENT_BYTES_MAX),)),
         ("each block of up to {},", (mib(PART_BYTES),)),
+        ("of which one may have {}.", (mib(limits.FILE_BYTES_MAX),)),
+        ("and may have {}: above that", (mib(limits.RECORDS_BYTES_MAX),)),
     ],
     "docs/how-to/arrow.md": [
         ("There are at most {} of them", (limits.FOUND_COLUMNS_MAX,)),

@@ -107,7 +107,7 @@ def test_fields_of_a_newer_minor_are_ignored_and_versions_are_not() -> None:
     message["new"] = [1]
     assert decode_root(crafted(message), name="block0", path=samples.PATH) == samples.root()
     with pytest.raises(UnsupportedFormatError):
-        decode_root(crafted(message, version=7), name="block0", path=samples.PATH)
+        decode_root(crafted(message, version=6), name="block0", path=samples.PATH)
 
 
 def test_states_only_change_by_new_values() -> None:

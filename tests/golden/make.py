@@ -47,6 +47,8 @@ def golden_files() -> dict[str, bytes]:
         "inner.bin": encode_node(samples.inner(), identity=samples.NODE_IDENTITY),
         "leaf.bin": encode_node(samples.leaf(), identity=samples.NODE_IDENTITY),
         "entry_closing.bin": encode_entry(samples.closing_entry(), collection=samples.COLLECTION),
+        "entry_expiry.bin": encode_entry(samples.expiry_entry(), collection=samples.COLLECTION),
+        "root_expiry.bin": encode_root(samples.expiry_root()),
         "root.bin": encode_root(samples.root()),
         "root_closed.bin": encode_root(samples.closed_root()),
         "root_tombstone.bin": encode_root(samples.tombstone()),

@@ -17,6 +17,7 @@ from wormdb.format.event import (
     BlobCondemned,
     CollectionClosed,
     Event,
+    ExpirySet,
     FilesSwitched,
     FunctionDropped,
     FunctionRegistered,
@@ -51,6 +52,7 @@ from wormdb.format.past import SnapshotMark, Version, encode_past, past_id
 from wormdb.format.root import (
     AppliedMark,
     CondemnedBlob,
+    ExpiryEntry,
     FunctionEntry,
     IndexRoot,
     JobOutcome,
@@ -325,6 +327,30 @@ def transaction_floor() -> TransactionFloor:
 def function_root() -> Root:
     """It needs a release that knows functions."""
     return structs.replace(root(), functions=(FunctionEntry(name="isAdult", filter=b'{"age":{"$gte":18}}', number=10),))
+
+
+def expiry_entry() -> Entry:
+    """Documents end by themselves from here on, and one does."""
+    return Entry(
+        number=11,
+        write_id=write_id(52),
+        misc=1_700_000_000_000_768,
+        node=3,
+        previous=digest(8),
+        batches=(
+            LoggedBatch(
+                id=write_id(53),
+                changes=(LoggedChange(id=b'"ada"', seq=2, before=b'{"_id":"ada"}', op="expire"),),
+            ),
+        ),
+        events=(ExpirySet(path="session.until", after_ms=604_800_000, since_ms=1_700_000_000_000),),
+    )
+
+
+def expiry_root() -> Root:
+    """It needs a release that knows expiry."""
+    rule = ExpirySet(path="session.until", after_ms=604_800_000, since_ms=1_700_000_000_000)
+    return structs.replace(root(), expiries=(ExpiryEntry(number=10, rule=rule),))
 
 
 def closing_entry() -> Entry:

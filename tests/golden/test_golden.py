@@ -60,7 +60,7 @@ KINDS = {
     "list_trained.bin": FrameKind.LIST_TRAINED,
     "root_lists.bin": FrameKind.ROOT,
 }
-VERSIONS = {"root_lists.bin": 6, "root_functions.bin": 2, "root_transactions.bin": 3, "root_tombstone.bin": 4}
+VERSIONS = {"root_lists.bin": 5, "root_functions.bin": 2, "root_transactions.bin": 3, "root_tombstone.bin": 4}
 """Of those that are not of the first."""
 
 
@@ -103,6 +103,10 @@ def test_old_bytes_give_the_expected_values() -> None:
     record = samples.transaction_record()
     assert decode_record(stored("transaction_record.bin"), name="x", transaction=record.tx) == record
     assert decode_floor(stored("transaction_floor.bin"), name="x") == samples.transaction_floor()
+    expiry = decode_entry(stored("entry_expiry.bin"), name="x", number=11, collection=collection)
+    assert expiry == samples.expiry_entry()
+    expiring = decode_root(stored("root_expiry.bin"), name="x", path=samples.PATH, collection=collection)
+    assert expiring == samples.expiry_root()
     closing = decode_entry(stored("entry_closing.bin"), name="x", number=11, collection=collection)
     assert closing == samples.closing_entry()
     closed = decode_root(stored("root_closed.bin"), name="x", path=samples.PATH, collection=collection)

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.sync.clones import World
-from wormdb.errors import InvalidRequestError, UnavailableError
+from wormdb.errors import InvalidRequestError, UnavailableError, WormError
 from wormdb.storage.store import WrappedStore
 from wormdb.sync import Sync
 from wormdb.sync import push as push_module
 from wormdb.sync.index import FileEntry, Monolith, encode
 from wormdb.sync.paths import LOCK, MANIFEST, MONOLITH
+from wormdb.sync.state import KnownFile, LocalState
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:
@@ -356,16 +357,32 @@ class TestOpening:
         assert done.stdout.split() == []
 
     def test_another_bucket_is_refused_at_once(self, tmp_path: Path) -> None:
-        with Sync(tmp_path, "s3://bucket/one"):
-            pass
+        self.sync_once(tmp_path, "s3://bucket/one")
         with pytest.raises(InvalidRequestError, match="synced with"):
             Sync(tmp_path, "s3://bucket/two")
+
+    def sync_once(self, folder: Path, url: str) -> None:
+        """Know a file of the bucket, as after a push."""
+        with Sync(folder, url):
+            pass
+        state = LocalState(folder)
+        state.hold_files({"x": ("_top", KnownFile(1, 0, bytes(32), "identity"))})
+        state.close()
+
+    def test_a_bucket_in_which_nothing_was_found_does_not_bind_the_folder(self, tmp_path: Path, s3_url: str) -> None:
+        (tmp_path / "x").write_text("x")
+        mistyped = s3_url.replace("wormdb-test", "wormdb-tset")
+        with Sync(tmp_path, mistyped) as sync, pytest.raises(WormError, match="does not exist"):
+            sync.push_changed()
+        with Sync(tmp_path, s3_url) as sync:
+            assert sync.push_changed().pushed == ["x"]
+        with pytest.raises(InvalidRequestError, match="synced with"):
+            Sync(tmp_path, mistyped)
 
     def test_another_server_under_the_same_url_is_refused_before_its_first_request(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with Sync(tmp_path, "s3://bucket/one"):
-            pass
+        self.sync_once(tmp_path, "s3://bucket/one")
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
         with Sync(tmp_path, "s3://bucket/one") as sync, pytest.raises(InvalidRequestError, match="synced with"):
             sync.pull_changed()

@@ -16,14 +16,13 @@ from wormdb.aio.notebook import AsyncNotebookMethods
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from typing import Unpack
 
     import polars as pl
     import pyarrow as pa
 
     from wormdb.api.familiar import InsertManyResult
-    from wormdb.api.feed import Change
     from wormdb.api.history import HistoryEntry
     from wormdb.api.imports.records import ImportOptions, ImportResult, Rejection
     from wormdb.api.records import Record
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     Moment = int | datetime | str | None
     from wormdb.aio.batch import AsyncBatch
     from wormdb.aio.functions import AsyncFunctionRegistry
+    from wormdb.aio.runner import AsyncChangeStream
 
 __all__ = ["AsyncCollection"]
 
@@ -205,6 +205,12 @@ class AsyncCollection(
             ),
         )
 
+    async def expire(
+        self, field: str | None, after: str | timedelta | None = None, *, timeout: float | None = None
+    ) -> int:
+        """Have documents end by themselves: at the date in `field`, or `after` it, such as '7d'. The log number; 1 PUT."""
+        return cast("int", await self._runner.call(self._inner.expire, field, after, timeout=timeout))
+
     def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> AsyncBatch[T]:
         """Several changes that happen together or not at all. No requests until it is flushed."""
         from wormdb.aio.batch import AsyncBatch
@@ -319,8 +325,8 @@ class AsyncCollection(
         resume_after: int | str | None = None,
         follow: bool = False,
         poll_seconds: float = 1.0,
-    ) -> AsyncIterator[Change]:
-        """Changes after a log number or a change's `resume`, oldest first; with `follow` for ever."""
+    ) -> AsyncChangeStream:
+        """Changes after a log number, a change's `resume` or 'now', oldest first; with `follow` for ever."""
         return self._runner.watch(
             self._inner, after, resume_after=resume_after, follow=follow, poll_seconds=poll_seconds
         )

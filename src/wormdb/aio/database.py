@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from wormdb.aio.opened import OpenedDatabase
 from wormdb.aio.schema_methods import AsyncSchemaMethods
+from wormdb.aio.sessions import SessionMethods
 from wormdb.aio.transaction_methods import AsyncTransactionMethods
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ __all__ = ["AsyncDatabase"]
 T = TypeVar("T")
 
 
-class AsyncDatabase(OpenedDatabase, AsyncSchemaMethods, AsyncTransactionMethods):
+class AsyncDatabase(OpenedDatabase, SessionMethods, AsyncSchemaMethods, AsyncTransactionMethods):
     """One bucket or folder. A context manager; thread-safe; opened again in forked children, memories apart.
 
     Calls are awaited; `wormdb.api.database.Database` has their promises.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Metadata = Mapping[str, Any] | None
     Select = Sequence[str] | Mapping[str, Any]
     Which = Literal["before", "after"] | bool
-    "Which document is returned; pymongo's ReturnDocument.AFTER is True."
+    "Which document is returned; `ReturnDocument.AFTER` is True, as pymongo's is."
 
 __all__ = ["AsyncModifyMethods"]
 

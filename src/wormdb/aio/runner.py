@@ -8,21 +8,21 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
-from wormdb.api.feed import parse_resume, poll_changes
+from wormdb.api.feed import NOW, begin_of, parse_resume, poll_changes
 from wormdb.errors import ClosedError, InvalidRequestError
 from wormdb.system.deadline import CancelScope, Deadline, begin, end
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
     from concurrent.futures import Future
 
-    from wormdb.api.feed import Change
+    from wormdb.api.feed import Change, Resume
     from wormdb.settings import Settings
     from wormdb.system.clock import Clock
 
-__all__ = ["CALLS_AT_ONCE", "AsyncHandle", "AsyncRunner"]
+__all__ = ["CALLS_AT_ONCE", "AsyncChangeStream", "AsyncHandle", "AsyncRunner", "TurnRunner"]
 
 T = TypeVar("T")
 H = TypeVar("H")
@@ -102,24 +102,14 @@ class AsyncRunner:
             if close is not None:
                 close()
 
-    async def watch(
+    def watch(
         self, collection: Any, after: int | str, *, resume_after: int | str | None, follow: bool, poll_seconds: float
-    ) -> AsyncIterator[Change]:
+    ) -> AsyncChangeStream:
         """As `Collection.watch`; between two polls no thread is held."""
         if not poll_seconds >= 0:
             raise InvalidRequestError(f"watch(poll_seconds={poll_seconds!r})", reason="it must be 0 or more")
-        changes = poll_changes(collection._access, parse_resume(after if resume_after is None else resume_after))  # noqa: SLF001 - of the same package's API
-        while True:
-            some, error = await self.call(_take_round, changes)
-            for change in some:
-                if change is not None:
-                    yield change
-            if error is not None:
-                raise error
-            if some and some[-1] is None:
-                if not follow:
-                    return
-                await asyncio.sleep(poll_seconds)
+        begin = after if resume_after is None else resume_after
+        return AsyncChangeStream(self, collection._access, begin, poll_seconds if follow else None)  # noqa: SLF001 - of the same package's API
 
     def close(self) -> None:
         """Take no more calls; threads end after what they do."""
@@ -137,6 +127,25 @@ class AsyncRunner:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._concurrency, thread_name_prefix="wormdb-aio")
             return self._executor
+
+
+class TurnRunner(AsyncRunner):
+    """Calls of one transaction or snapshot, one after the other: tasks that share it wait for their turn."""
+
+    def __init__(self, runner: AsyncRunner) -> None:
+        """In the threads of a database."""
+        self._runner = runner
+        self._turn = asyncio.Lock()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the database takes no more calls."""
+        return self._runner.is_closed
+
+    async def call(self, function: Callable[..., T], *given: Any, **named: Any) -> T:
+        """As `AsyncRunner.call`, when the calls before it have ended; those that were cancelled too."""
+        async with self._turn:
+            return await self._runner.call(function, *given, **named)
 
 
 async def _settled(running: Future[Any]) -> None:
@@ -170,6 +179,64 @@ def _take_round(changes: Iterator[Change | None]) -> tuple[list[Change | None], 
         if error is not None or not found or found[0] is None:
             return some, error
     return some, None
+
+
+class AsyncChangeStream:
+    """Changes of a collection, to be gone through by `async for`; as a block it is closed at the end."""
+
+    def __init__(self, runner: AsyncRunner, access: Any, after: int | str, poll_seconds: float | None) -> None:
+        """`after` is where they begin; without `poll_seconds` they end. Raises InvalidRequestError."""
+        if after != NOW:
+            parse_resume(after)
+        self._runner, self._access, self._poll_seconds = runner, access, poll_seconds
+        self._resume = after
+        self._changes: AsyncGenerator[Change, None] | None = None
+
+    @property
+    def resume(self) -> int | str:
+        """Where to go on behind the last change that was taken: give it to `watch`."""
+        return self._resume
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Change:
+        change = await anext(await self._begun())
+        self._resume = change.resume
+        return change
+
+    async def __aenter__(self) -> Self:
+        await self._begun()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Give no more changes. May be called twice."""
+        if self._changes is not None:
+            await self._changes.aclose()
+
+    async def _begun(self) -> AsyncGenerator[Change, None]:
+        if self._changes is None:
+            begin = await self._runner.call(begin_of, self._access, self._resume)
+            self._resume = begin.number if self._resume == NOW else self._resume
+            self._changes = self._follow(begin)
+        return self._changes
+
+    async def _follow(self, begin: Resume) -> AsyncGenerator[Change, None]:
+        changes = poll_changes(self._access, begin)
+        while True:
+            some, error = await self._runner.call(_take_round, changes)
+            for change in some:
+                if change is not None:
+                    yield change
+            if error is not None:
+                raise error
+            if some and some[-1] is None:
+                if self._poll_seconds is None:
+                    return
+                await asyncio.sleep(self._poll_seconds)
 
 
 class AsyncHandle(Generic[H]):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from wormdb.api.calls import commits
 from wormdb.api.find import QueryMethods
@@ -17,9 +17,16 @@ if TYPE_CHECKING:
     from wormdb.api.bulk_write import BulkWriteResult
     from wormdb.api.options import WrittenFilter
 
-__all__ = ["FamiliarMethods", "InsertManyResult", "InsertOneResult"]
+__all__ = ["FamiliarMethods", "InsertManyResult", "InsertOneResult", "ReturnDocument"]
 
 T = TypeVar("T")
+
+
+class ReturnDocument:
+    """Names of pymongo for which document is returned by a call that finds and changes one."""
+
+    BEFORE: Final = False
+    AFTER: Final = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -13,16 +13,17 @@ from wormdb.format.past import operation_of
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from wormdb.api.access import Access
     from wormdb.engine.log.entries import LogRecord
     from wormdb.format.entry import LoggedBatch, LoggedChange
 
-__all__ = ["Change", "Resume", "changes_of", "parse_resume", "poll_changes", "watch"]
+__all__ = ["NOW", "Change", "ChangeStream", "Resume", "begin_of", "changes_of", "parse_resume", "poll_changes", "watch"]
 
 DIGEST_BYTES: Final = 8
 """Of the hash of an entry, in a mark: enough to tell one log from another."""
+NOW: Final = "now"
 _MARK: Final = re.compile(rf"([0-9]{{1,19}})(?:\.([0-9]{{1,19}}))?(?:@([0-9a-f]{{{2 * DIGEST_BYTES}}}))?")
 
 
@@ -35,7 +36,7 @@ class Change:
 
     number: LogNumber
     """The log entry it is in; changes of one batch share it."""
-    op: Literal["create", "update", "delete", "restore", "purge"]
+    op: Literal["create", "update", "delete", "restore", "purge", "expire"]
     id: Any
     seq: int
     before: dict[str, Any] | None
@@ -47,15 +48,54 @@ class Change:
     """Give this to `watch(after=…)` to go on behind this change, even in the middle of a batch."""
 
 
-def watch(access: Access[Any], after: int | str, *, follow: bool, poll_seconds: float) -> Iterator[Change]:
+class ChangeStream:
+    """Changes of a collection, to be gone through; as a block it is closed at the end. Not thread-safe."""
+
+    def __init__(self, changes: Generator[Change, None, None], after: int | str) -> None:
+        """`after` is where they begin. No requests yet."""
+        self._changes = changes
+        self._resume = after
+
+    @property
+    def resume(self) -> int | str:
+        """Where to go on behind the last change that was taken: give it to `watch`."""
+        return self._resume
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Change:
+        change = next(self._changes)
+        self._resume = change.resume
+        return change
+
+    def close(self) -> None:
+        """Give no more changes. May be called twice."""
+        self._changes.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def watch(access: Access[Any], after: int | str, *, follow: bool, poll_seconds: float) -> ChangeStream:
     """The changes of a collection after a log number or a mark. Costs and raises as `Collection.watch` says."""
-    begin = parse_resume(after)
+    begin = begin_of(access, after)
     if not poll_seconds >= 0:
         raise InvalidRequestError(f"watch(poll_seconds={poll_seconds!r})", reason="it must be 0 or more")
-    return _follow(begin, access, poll_seconds if follow else None)
+    return ChangeStream(
+        _follow(begin, access, poll_seconds if follow else None), after if after != NOW else begin.number
+    )
 
 
-def _follow(begin: Resume, access: Access[Any], poll_seconds: float | None) -> Iterator[Change]:
+def begin_of(access: Access[Any], after: int | str) -> Resume:
+    """Where a stream begins; "now" is behind what is committed, which 1 GET tells."""
+    return Resume(access.log.view().number) if after == NOW else parse_resume(after)
+
+
+def _follow(begin: Resume, access: Access[Any], poll_seconds: float | None) -> Generator[Change, None, None]:
     for change in poll_changes(access, begin):
         if change is not None:
             yield change
@@ -122,7 +162,7 @@ def parse_resume(text: int | str) -> Resume:
         raise InvalidRequestError(
             f"watch(after={text!r})",
             reason="it is neither a log number nor a resume mark",
-            fix="use 0, or the resume of a change",
+            fix='use 0, "now", or the resume of a change',
         )
     return Resume(LogNumber(int(found[1])), int(found[2] or 0), bytes.fromhex(found[3] or ""))
 

@@ -37,7 +37,7 @@ PUBLIC_TO = {
     "api": (
         *("blocks.memory", "bulk.attach", "bulk.columns", "bulk.rows", "bulk.task", "commit.blobs", "commit.define"),
         *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "migrate", "tree.extract"),
-        *("state.follower", "transact.coordinator"),
+        *("state.expiry", "state.follower", "transact.coordinator"),
     ),
     "cli": ("log.peers",),
     "files": ("blocks.write", "history.changes", "log.objects"),
@@ -48,7 +48,8 @@ PUBLIC_TO = {
     "maintenance": (
         *("blocks.fetch", "blocks.write", "history.changes", "history.fold", "index.advance", "index.shelf"),
         *("lists.audit", "lists.draft", "lists.shelf"),
-        *("log.objects", "log.peers", "state.jobs", "state.projection", "state.successor", "state.trim"),
+        *("log.objects", "log.peers", "state.erased", "state.jobs", "state.projection", "state.successor"),
+        "state.trim",
         *("tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
     "query": ("forward.analysis", "index.shelf"),

@@ -41,5 +41,7 @@ class QueryRequest:
     """The deadline on the monotonic clock, in seconds; after it the query raises UnavailableError."""
     is_raw: bool = False
     """Rows are wanted as they are stored, not decoded; only of whole documents."""
+    first: int | None = None
+    """How many rows are taken first, by a caller that may stop then, or go on; None if it takes all of them."""
     is_count: bool = False
     """Only the number of rows is wanted, not the rows."""

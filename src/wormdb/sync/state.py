@@ -140,6 +140,16 @@ class LocalState:
         self._set_fact("url", url)
 
     @property
+    def is_blank(self) -> bool:
+        """Whether nothing is known of the bucket, and nothing was sent to it."""
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM files) OR EXISTS (SELECT 1 FROM parts) OR EXISTS (SELECT 1 FROM intents)"
+            " OR EXISTS (SELECT 1 FROM collections) OR EXISTS (SELECT 1 FROM rebases)"
+        )
+        (is_used,) = self._database.execute(query).fetchone()
+        return not is_used and self._fact("manifest version") is None
+
+    @property
     def asked_url(self) -> str | None:
         """How its user wrote that bucket the last time."""
         found = self._fact("asked url")

@@ -146,6 +146,8 @@ class Sync:
 
     def _remember_place(self, name: str) -> None:
         known = self._state.url
+        if known != name and self._state.is_blank:
+            known = None  # nothing was ever found there: the name was mistyped, say
         if known is not None and known != name:
             raise InvalidRequestError(
                 f"folder {self._folder.root}",

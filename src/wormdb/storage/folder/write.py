@@ -202,7 +202,7 @@ class Publisher:
             names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
         for name in names:
             info = lookup(folder, name)
-            # By the time of change, which the file system sets: that of modification is the folder's, and may lie apart.
+            # The file system sets the time of change; that of modification is the folder's, which may lie apart.
             if info is not None and now_ns - info.st_ctime_ns > STALE_NS:
                 with suppress(OSError):  # another process sweeps too
                     os.unlink(name, dir_fd=folder)
