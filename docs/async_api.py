@@ -60,7 +60,7 @@ class AsyncClass:
 
 _CONDITIONS = frozenset(
     """eq ne gt gte lt lte in_ nin exists contains starts_with ends_with regex where or_ filter sort limit offset
-    select populate strategy as_of at_least stale_ms""".split()  # noqa: SIM905 - a list of words
+    select populate near search strategy as_of at_least stale_ms""".split()  # noqa: SIM905 - a list of words
 )
 CLASSES = (
     AsyncClass(
@@ -113,7 +113,7 @@ CLASSES = (
         "Results",
         "AsyncHandle[Any], Generic[T]",
         plain=frozenset({"skipped", "sort", "skip", "limit"}),
-        streams=frozenset({"__iter__"}),
+        streams=frozenset({"__iter__", "highlights", "scored"}),
     ),
     AsyncClass(
         "cursor",

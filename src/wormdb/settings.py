@@ -187,6 +187,10 @@ BULK_PORTION_BYTES: Final = 96 * MIB
 BULK_LAYERS_MAX: Final = 16
 """Runs of one bulk job that may overlap when it is attached: a look-up asks the filter of each until the log is
 forwarded, which makes one of them."""
+VECTOR_DIMENSIONS_MAX: Final = 4_096
+"""Numbers in one vector."""
+NEAR_ROWS_MAX: Final = 1_000
+"""Documents that a query for the nearest ones gives at most."""
 PURGE_MAX: Final = 10_000
 """Documents that one batch takes from the trash."""
 STAGE_BYTES: Final = 2 * MIB
@@ -253,6 +257,14 @@ FILTER_DEPTH_MAX: Final = 50
 """Filters within filters: $and, $or, $nor, $not and $elemMatch."""
 FILTER_CONDITIONS_MAX: Final = 2_000
 """Conditions of one filter, all levels together."""
+SEARCH_WORDS_MAX: Final = 100
+"""Words of one text search, those of phrases and those to leave out counted too."""
+SEARCH_CHARS_MAX: Final = 4_096
+"""Characters of one text search."""
+TEXT_FIELDS_MAX: Final = 16
+"""Fields of one text index."""
+STOP_WORDS_MAX: Final = 1_000
+"""Words that one text index leaves out."""
 FILTER_VALUES_MAX: Final = 100_000
 """Values of all lists of $in, $nin and $all of one filter."""
 REGEX_BYTES_MAX: Final = 32 * KIB

@@ -58,6 +58,7 @@ READS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "scan": lambda _, c: exhaust(c.scan()),
     "scan columns": lambda _, c: exhaust(c.scan(columns=["n"])),
     "to_arrow": lambda _, c: c.to_arrow(["n"]),
+    "find scored": lambda _, c: exhaust(c.find(near={"v": {"vector": [1.0], "exact": True}}).scored()),
     "find": lambda _, c: exhaust(c.find({"n": 1})),
     "find timeout": lambda _, c: exhaust(c.find({"n": 1}, timeout=DEADLINE_SECONDS)),
     "find_all": lambda _, c: c.find_all({"n": {"$gt": 0}}),
@@ -128,6 +129,7 @@ OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "rollback": lambda _, c: c.rollback("b", to_seq=1),
     "put_blob": lambda _, c: c.put_blob(b"bytes"),
     "create_index": lambda _, c: c.create_index("n"),
+    "create_vector_index": lambda _, c: c.create_vector_index("v", dimensions=3),
     "forward": lambda _, c: c.forward(),
     "erase": lambda _, c: c.erase("a"),
     "drop": lambda d, _: d.drop("things"),
@@ -163,7 +165,10 @@ DATABASE_OTHERS = {
     "removal",
     "list_collection_names",
 }
-FOUND_OTHERS = {"to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"}
+FOUND_OTHERS = {
+    *("to_list", "first", "next_page", "skipped", "to_pandas", "to_polars", "sort", "skip", "limit"),
+    *("highlights", "scored"),
+}
 
 
 @dataclass

@@ -146,7 +146,7 @@ def problems_of(written: Any) -> list[tuple[str, str]]:
         ({"$expr": {"$gt": ["$a", 1]}}, "$expr", "no code runs"),
         ({"a": Code("x")}, "a", "no code"),
         ({"a": {"$near": [0, 0]}}, "a.$near", "places"),
-        ({"$text": {"$search": "x"}}, "$text", "$contains"),
+        ({"$text": {"$search": "x"}}, "$text", "at the top of the filter"),
         ({"a": {1, 2}}, "a", "a set has no order"),
         ({"a": object()}, "a", "BSON has no such type"),
         ({"a": 2**63}, "a", "2^63"),

@@ -16,6 +16,7 @@ from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.format.event import (
     BlobCondemned,
     CollectionClosed,
+    DocumentErased,
     Event,
     ExpirySet,
     FilesSwitched,
@@ -52,6 +53,7 @@ from wormdb.format.past import SnapshotMark, Version, encode_past, past_id
 from wormdb.format.root import (
     AppliedMark,
     CondemnedBlob,
+    ErasedMark,
     ExpiryEntry,
     FunctionEntry,
     IndexRoot,
@@ -401,6 +403,25 @@ def tombstone() -> Root:
         closed=None,
         removed_at=1_700_000_060_000,
     )
+
+
+def erasing_entry() -> Entry:
+    """A document goes with all that there was of it."""
+    gone = LoggedChange(id=b'"ada"', seq=3, before=b'{"_id":"ada"}')
+    return Entry(
+        number=12,
+        write_id=write_id(55),
+        misc=123_456_789_012,
+        node=0,
+        previous=digest(1),
+        batches=(LoggedBatch(id=write_id(56), changes=(gone,)),),
+        events=(DocumentErased(id=b'"ada"'),),
+    )
+
+
+def erased_root() -> Root:
+    mark = ErasedMark(digest(3)[:16], 3, 1_700_000_000_000)
+    return structs.replace(root(), erased_through=3, erased_salt=digest(2)[:16], erased=(mark,))
 
 
 def adopting_entry() -> Entry:

@@ -11,6 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from wormdb.bql.match import compile_filter
+from wormdb.bql.nearest import nearest
+from wormdb.bql.search.rank import rank_documents
 from wormdb.bql.sorting import sort_key
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.tree.definition import array_fields
@@ -28,10 +30,13 @@ from wormdb.query.plan import (
     IndexCount,
     IndexScan,
     Intersection,
+    NearestScan,
     Order,
     Part,
+    Rank,
     Residual,
     Scan,
+    TextScan,
     Union,
 )
 
@@ -112,12 +117,22 @@ class Model:
                 order = sort_key(sort)
                 ordered = sorted(rows.keys, key=lambda key: order(self.documents[key]))
                 return Rows(ordered[:first], rows.known)
+            case Rank() | TextScan():
+                return self._ranked(node, request)
             case Part(child, offset, limit):
                 rows = self._after(self._run(child, request), request)
                 assert rows.are_sure
                 return Rows(rows.keys[offset:][:limit], rows.known)
-            case IndexCount():
-                raise AssertionError("a count has no rows")
+            case IndexCount() | NearestScan():
+                raise AssertionError("a count has no rows, and candidates are not exact")
+
+    def _ranked(self, node: Rank | TextScan, request: QueryRequest) -> Rows:
+        if isinstance(node, Rank):
+            best = nearest(node.near, [self.documents[key] for key in self._run(node.child, request).keys])
+            return Rows([encode_key(document["_id"]) for _, document in best], None)
+        matches = compile_filter(node.filter)
+        ranked = rank_documents(node.search, self.documents.values())
+        return Rows([encode_key(each["_id"]) for _, each in ranked if matches(each)], frozenset(["_id"]))
 
     def _ids(self, node: IdLookup | IndexScan | Intersection | Union) -> Rows:
         only_ids = frozenset(["_id"])

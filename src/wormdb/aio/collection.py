@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from wormdb.api.erase import EraseResult
     from wormdb.api.familiar import InsertManyResult
     from wormdb.api.history import HistoryEntry
     from wormdb.api.imports.records import ImportOptions, ImportResult, Rejection
@@ -296,6 +297,15 @@ class AsyncCollection(
         """Bring a document back as the snapshot of that time has it. Otherwise as `rollback`."""
         return cast(
             "T", await self._runner.call(self._inner.restore_snapshot, identity, ts, actor=actor, metadata=metadata)
+        )
+
+    async def erase(
+        self, identity: Any, *, missing_ok: bool = False, actor: str | None = None, metadata: Metadata = None
+    ) -> EraseResult:
+        """Leave nothing of a document: its versions, snapshots, trash, blobs of its own and readable files go."""
+        return cast(
+            "EraseResult",
+            await self._runner.call(self._inner.erase, identity, missing_ok=missing_ok, actor=actor, metadata=metadata),
         )
 
     async def list_trashed(self) -> list[TrashedDocument[T]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.indexes import WrittenFields
     from wormdb.api.status import IndexDescription, IndexSummary
+    from wormdb.bql.nearest import Distance
 
 __all__ = ["AsyncIndexMethods"]
 
@@ -47,6 +48,17 @@ class AsyncIndexMethods(AsyncHandle[Any], Generic[T]):
                 sparse=sparse,
                 bson_type=bson_type,
                 wait=wait,
+            ),
+        )
+
+    async def create_vector_index(
+        self, field: str, *, dimensions: int, distance: Distance = "cosine", name: str | None = None, wait: bool = True
+    ) -> IndexSummary:
+        """Make an index of the vectors at a dotted field, which have so many numbers each; `name` is that of the field."""
+        return cast(
+            "IndexSummary",
+            await self._runner.call(
+                self._inner.create_vector_index, field, dimensions=dimensions, distance=distance, name=name, wait=wait
             ),
         )
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from wormdb.aio.results import AsyncResults
     from wormdb.api.options import Moment, WrittenFilter
+    from wormdb.bql.nearest import Distance
     from wormdb.bql.tree import Filter
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.request import Strategy
@@ -113,6 +114,37 @@ class AsyncQuery(AsyncHandle[Any], Generic[T]):
     def populate(self, *refs: str) -> AsyncQuery[dict[str, Any]]:
         """The documents that these refs lead to, in their places. Rows are plain dicts then."""
         return AsyncQuery(self._runner, self._inner.populate(*refs))
+
+    def near(
+        self,
+        field: str,
+        vector: Any,
+        *,
+        k: int = 10,
+        recall: float | None = None,
+        exact: bool = False,
+        min_score: float | None = None,
+        distance: Distance | None = None,
+    ) -> AsyncQuery[T]:
+        """Only the `k` documents whose vectors at a field are nearest to this one, the nearest first."""
+        return AsyncQuery(
+            self._runner,
+            self._inner.near(field, vector, k=k, recall=recall, exact=exact, min_score=min_score, distance=distance),
+        )
+
+    def search(
+        self,
+        text: str,
+        *,
+        index: str | None = None,
+        fields: Sequence[str] | None = None,
+        language: str | None = None,
+        stop_words: Sequence[str] | bool | None = None,
+    ) -> AsyncQuery[T]:
+        """Only what a text search finds, the best first: `search('red shoes -leather 'running shoe' adi*')`."""
+        return AsyncQuery(
+            self._runner, self._inner.search(text, index=index, fields=fields, language=language, stop_words=stop_words)
+        )
 
     def strategy(self, name: Strategy) -> AsyncQuery[T]:
         """The only way to be used: index_lookup, manifest_scan, manifest_fetch or full_scan."""

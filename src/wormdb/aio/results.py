@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from wormdb.bql.search.highlight import Highlight
     from wormdb.bql.sorting import WrittenSort
     from wormdb.query.execute.explain import Explanation
 
@@ -44,6 +45,14 @@ class AsyncResults(AsyncHandle[Any], Generic[T]):
     def __aiter__(self) -> AsyncIterator[T]:
         """The rows in their order. 1 GET for the log in a warm process, and what the plan costs: see `explain`."""
         return self._runner.stream(lambda: iter(self._inner))
+
+    def scored(self) -> AsyncIterator[tuple[T, float]]:
+        """The rows of a query with `near` or `search`, each with its score: the best first, unless there is a sort."""
+        return self._runner.stream(self._inner.scored)
+
+    def highlights(self, chars: int = 160) -> AsyncIterator[tuple[T, list[Highlight]]]:
+        """The rows of a query with `search`, each with the parts of its texts that have words of the search."""
+        return self._runner.stream(lambda: self._inner.highlights(chars))
 
     async def to_list(self) -> list[T]:
         """All rows."""

@@ -197,6 +197,9 @@ def open_cursor(
             fix="leave it out for batches of 100",
         )
     query = check_query(access, filter, options, first=batch_size)
+    if query.request.search is not None:
+        reason = "a cursor goes on in the order of a sort, and a text search in that of scores"
+        raise InvalidRequestError(f"a cursor of {access.name}", reason=reason, fix="use find with offset and limit")
     state = open_state(access, query.moment, query.freshness)
     pinned = query if query.moment is not None else query.at(AsOf.number(state.number, seen_ms=_seen_ms(state)))
     return Cursor(QueryRun(access, pinned, state), batch_size, access.clock.now_ms())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.indexes import Indexes, WrittenFields
     from wormdb.api.status import IndexDescription, IndexSummary
+    from wormdb.bql.nearest import Distance
 
 __all__ = ["IndexMethods"]
 
@@ -62,6 +63,50 @@ class IndexMethods(Generic[T]):
 
         index = read_index(fields, name, unique=unique, sparse=sparse, bson_type=bson_type)
         return self._indexes.create(index, wait=wait)
+
+    @works
+    def create_text_index(
+        self,
+        fields: str | Sequence[str],
+        *,
+        language: str | None = None,
+        stop_words: Sequence[str] | bool | None = None,
+        name: str | None = None,
+        wait: bool = True,
+    ) -> IndexSummary:
+        """Make an index of the words of some fields, for `find(search="red shoes")`; each may have a weight: "title^3".
+
+        `language` says whose stems are compared, such as "english" or "german"; without it words are compared as they
+        are, without capitals and accents. `stop_words`, a list or True for those of the language, are left out. `name`
+        is "text" if none is given. If the same index is there, nothing is written. Without `wait` the next forwarding
+        builds it; until it is ready a search reads all documents. Costs as `create_index`. Raises AlreadyExistsError,
+        MissingExtraError, and InvalidRequestError with every mistake.
+        """
+        from wormdb.api.indexes import read_text_index
+
+        index = read_text_index(fields, name, language=language, stop_words=stop_words)
+        return self._indexes.create(index, wait=wait)
+
+    @works
+    def create_vector_index(
+        self,
+        field: str,
+        *,
+        dimensions: int,
+        distance: Distance = "cosine",
+        name: str | None = None,
+        wait: bool = True,
+    ) -> IndexSummary:
+        """Make an index of the vectors at a dotted field, which have so many numbers each; `name` is that of the field.
+
+        `distance` is cosine, euclidean or dot_product. From then on a document is refused whose field is there and is
+        no such vector. If the same index is there, nothing is written. 1 PUT for the entry; building it is 1 GET a
+        block, twice, and 1 PUT for each step of 20,000 documents and more. Raises AlreadyExistsError, MissingExtraError
+        without the extra `vector`, and InvalidRequestError for a document that cannot be indexed.
+        """
+        from wormdb.api.indexes import read_vector_index
+
+        return self._indexes.create(read_vector_index(field, name, dimensions, distance), wait=wait)
 
     @commits
     def drop_index(self, name: str | Sequence[tuple[str, int]]) -> None:

@@ -20,6 +20,7 @@ from wormdb.engine.tree.definition import Index, read_bson_types
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.files.table_state import table_states
 from wormdb.schema.problems import did_you_mean
+from wormdb.system.installed import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.api.status import IndexDescription
     from wormdb.files.write.tables import TableKey
 
-__all__ = ["Indexes", "WrittenFields", "read_fields", "read_index"]
+__all__ = ["Indexes", "WrittenFields", "read_fields", "read_index", "read_text_index", "read_vector_index"]
 
 T = TypeVar("T")
 
@@ -177,3 +178,24 @@ def read_index(
     name = name or "_".join(paths)
     types = read_bson_types(bson_type, paths, name=name)
     return Index(name, paths, unique=unique, sparse=sparse, bson_types=types)
+
+
+def read_text_index(fields: object, name: str | None, *, language: object, stop_words: object) -> Index:
+    """The text index that a caller describes; raises InvalidRequestError, MissingExtraError. No requests."""
+    from wormdb.bql.search.fields import parse_fields
+    from wormdb.engine.lists.definition import list_index
+    from wormdb.engine.lists.text_kind import TextKind
+
+    found = parse_fields(fields, language, stop_words)
+    _ = found.analyzer  # here is where a missing package is told, not where the index is built
+    return list_index(name or "text", TextKind(found))
+
+
+def read_vector_index(field: object, name: str | None, dimensions: object, distance: object) -> Index:
+    """The index of vectors that a caller describes; raises InvalidRequestError, MissingExtraError. No requests."""
+    from wormdb.engine.lists.definition import list_index
+    from wormdb.engine.lists.vector_kind import make_vector_kind
+
+    load("numpy")
+    kind = make_vector_kind({"field": field, "dimensions": dimensions, "distance": distance})
+    return list_index(name or kind.field, kind)

@@ -51,6 +51,10 @@ def tell_unknown_fields(model: Model, request: QueryRequest, choice: UnknownFiel
 def _paths(request: QueryRequest) -> Iterator[Path]:
     yield from _filtered(request.filter)
     yield from (field.path for field in request.sort.fields)
+    if request.near is not None:
+        yield request.near.path
+    if request.search is not None and request.search.fields is not None:
+        yield from (field.path for field in request.search.fields.fields)
     if request.projection is not None:
         from wormdb.bql.projection import paths_of
 

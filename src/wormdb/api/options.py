@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cas
 from zlib import crc32
 
 from wormdb.api.access import Access, Freshness
+from wormdb.api.text_search import may_have_text, read_text_options
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, WrittenSort, parse_sort
@@ -26,6 +27,8 @@ from wormdb.settings import INT_MAX
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from wormdb.bql.nearest import Near, WrittenNear
+    from wormdb.bql.search.search import WrittenSearch
     from wormdb.engine.state.moments import AsOf
     from wormdb.schema.model import Model
 
@@ -43,6 +46,7 @@ __all__ = [
     "id_or_filter",
     "page_token",
     "read_filter",
+    "refuse_beside_near",
     "refuse_token",
     "seal",
     "state_token",
@@ -125,6 +129,12 @@ class FindOneOptions(TypedDict, total=False):
 
     sort: WrittenSort | SortSpec
     """"name", "-name", ["city", "-age"], [("name", "desc")]; ties, and without it all rows, are in order of id."""
+    near: WrittenNear | None
+    """Only the nearest vectors, the nearest first: {"embedding": {"vector": v, "k": 10}}; also recall, exact, min_score
+    and distance. A vector is a list, an array of numpy, or packed; neither sort nor page go with it."""
+    search: WrittenSearch | None
+    """Only what a text search finds, the best first unless there is a sort: 'red shoes -leather "running shoe" adi*';
+    or {"query": …, "index": …}, or {"query": …, "fields": ["title^3", "body"], "language": "english"}; no pages."""
     strategy: Strategy | None
     """The only way to be used: index_lookup, manifest_scan, manifest_fetch or full_scan; an error if it cannot be."""
     max_scanned: int | None
@@ -153,6 +163,7 @@ class FindOptions(FindOneOptions, total=False):
 
 
 _DIGEST_BYTES: Final = 12
+_NO_NAMES: Final[tuple[str, ...]] = ()
 _KNOWN_OF_ONE: Final = dict.fromkeys(("select", "populate", "raw", *FindOneOptions.__annotations__))
 _KNOWN: Final = dict.fromkeys((*_KNOWN_OF_ONE, *FindOptions.__annotations__))
 _OTHER_NAMES: Final[Mapping[str, str]] = {
@@ -187,6 +198,8 @@ class CheckedQuery:
     """How new the state must be; None as the collection's handle says."""
     is_raw: bool = False
     """Whether rows are JSON."""
+    scores: tuple[str, ...] = ()
+    """The fields in which rows show the score of their text."""
 
     def at(self, moment: AsOf) -> CheckedQuery:
         """The same question to the state of a moment."""
@@ -200,6 +213,7 @@ class CheckedQuery:
             self.populate,
             self.freshness,
             self.is_raw,
+            self.scores,
         )
 
     @property
@@ -230,13 +244,16 @@ def check_query(
     if not options.keys() <= known.keys():
         for name in options:
             _check_known(name, what, tuple(known))
+    written, search, scores = filter, None, _NO_NAMES
+    if options.get("search") is not None or may_have_text(filter):
+        written, options, search, scores = read_text_options(filter, options, what)
     is_raw, freshness = _is_raw(options.get("raw"), what), None
     # Most queries have a filter and nothing else, or ask for raw rows besides, or for a state that is new enough.
     at_least = options.get("at_least")
-    is_plain = sum(map(is_not, options.values(), repeat(None))) <= is_raw + (at_least is not None)
+    is_plain = search is None and sum(map(is_not, options.values(), repeat(None))) <= is_raw + (at_least is not None)
     if at_least is not None or not is_plain:
         freshness = check_freshness(access, at_least, options.get("stale_ms"), options.get("as_of"))
-    tree = read_filter(filter)
+    tree = read_filter(written)
     if type(tree) is not Compare and has_calls(tree):
         tree = expand_functions(access, tree, freshness)
     if is_plain:
@@ -255,8 +272,10 @@ def check_query(
             projection=None if select is None else parse_projection(select, query=tree),
             strategy=_strategy(options.get("strategy"), what),
             rows_max=_whole(options.get("max_scanned"), "max_scanned", 1, what),
-            is_raw=is_raw and select is None and not populate,
+            is_raw=is_raw and select is None and not populate and not scores,
             first=first,
+            near=_near(options, what),
+            search=search,
         ),
         collection=access.ledger.collection,
         moment=moment,
@@ -265,6 +284,7 @@ def check_query(
         freshness=freshness,
         populate=populate,
         is_raw=is_raw,
+        scores=scores,
     )
     if access.writer.model is not None:
         _tell_typos(access, access.writer.model, query.request)
@@ -276,7 +296,7 @@ def _tell_typos(access: Access[Any], model: Model, request: QueryRequest) -> Non
     """As `tell_unknown_fields`; an equality of a declared field, which most queries are, costs nothing more."""
     tree = request.filter
     is_known = type(tree) is Compare and len(tree.path) == 1 and tree.path[0] in model.fields
-    if is_known and request.sort is BY_ID and request.projection is None:
+    if is_known and request.sort is BY_ID and request.projection is None and not request.is_ranked:
         return
     if access.settings.unknown_fields != "ignore":
         from wormdb.api.names import tell_unknown_fields
@@ -395,6 +415,26 @@ def _names(value: object, what: str) -> tuple[str, ...]:
         reason = f"populate must be a list of names, not {value!r:.60}"
         raise InvalidRequestError(what, reason=reason, fix='name refs of the model, as in ["customer"]')
     return tuple(dict.fromkeys(names))
+
+
+def _near(options: Mapping[str, Any], what: str) -> Near | None:
+    written = options.get("near")
+    if written is None:
+        return None
+    others = [name for name in ("sort", "page") if options.get(name) is not None]
+    if others:
+        raise refuse_beside_near(what, others[0])
+    from wormdb.bql.nearest import parse_near  # few queries ask for vectors
+
+    near = parse_near(written)
+    # Indexes are of the present: of another moment every match is scored.
+    return near if options.get("as_of") is None else replace(near, is_exact=True)
+
+
+def refuse_beside_near(what: str, name: str) -> InvalidRequestError:
+    """What is raised for an option that does not go with `near`. No requests."""
+    reason = f"near and {name} together: the nearest come first, and there are k of them"
+    return InvalidRequestError(what, reason=reason, fix=f"leave out {name}; a larger k gives more rows")
 
 
 # --- pages ---

@@ -11,8 +11,10 @@ from wormdb.api.calls import CallKind, reads
 from wormdb.api.options import Moment, WrittenFilter, WrittenSelect, check_query, read_filter
 from wormdb.api.read import Aggregator
 from wormdb.api.results import Results
+from wormdb.bql.nearest import parse_near
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection
+from wormdb.bql.search.search import parse_written_search
 from wormdb.bql.tree import Filter, conjunction, disjunction
 from wormdb.errors import InvalidRequestError
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.api.access import Access
+    from wormdb.bql.nearest import Distance
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.request import Strategy
     from wormdb.system.deadline import within
@@ -33,8 +36,8 @@ T = TypeVar("T")
 class Query(Generic[T]):
     """A query that does not change: every call gives a new one, so that a part can be kept and used again.
 
-    Conditions all hold; `sort`, `limit`, `offset`, `select`, `populate`, `strategy`, `as_of`, `at_least` and `stale_ms`
-    replace what was there.
+    Conditions all hold; `sort`, `near`, `search`, `limit`, `offset`, `select`, `populate`, `strategy`, `as_of`,
+    `at_least` and `stale_ms` replace what was there.
     Mistakes are raised by the call that makes them, as InvalidRequestError; unknown refs when rows are wanted. No
     requests until then.
     """
@@ -145,6 +148,42 @@ class Query(Generic[T]):
         """The documents that these refs lead to, in their places. Rows are plain dicts then."""
         return cast("Query[dict[str, Any]]", self._with(populate=refs))
 
+    def near(  # noqa: PLR0913 - one keyword for each choice
+        self,
+        field: str,
+        vector: Any,
+        *,
+        k: int = 10,
+        recall: float | None = None,
+        exact: bool = False,
+        min_score: float | None = None,
+        distance: Distance | None = None,
+    ) -> Query[T]:
+        """Only the `k` documents whose vectors at a field are nearest to this one, the nearest first.
+
+        `recall` is the share of the true answer that an index must find on average; with `exact` every document that
+        matches is scored, with an index or without. Rows below `min_score` are left out.
+        """
+        options = {"vector": vector, "k": k, "recall": recall, "exact": exact, "min_score": min_score}
+        return self._with(near=parse_near({field: {**options, "distance": distance}}))
+
+    def search(
+        self,
+        text: str,
+        *,
+        index: str | None = None,
+        fields: Sequence[str] | None = None,
+        language: str | None = None,
+        stop_words: Sequence[str] | bool | None = None,
+    ) -> Query[T]:
+        """Only what a text search finds, the best first: `search('red shoes -leather "running shoe" adi*')`.
+
+        In the fields of a text index, or in `fields`, such as ["title^3", "body"], by the stems of a language.
+        """
+        options = {"index": index, "fields": fields, "language": language, "stop_words": stop_words}
+        given = {name: value for name, value in options.items() if value is not None}
+        return self._with(search=parse_written_search({"query": text, **given}))
+
     def strategy(self, name: Strategy) -> Query[T]:
         """The only way to be used: index_lookup, manifest_scan, manifest_fetch or full_scan."""
         return self._with(strategy=name)
@@ -198,7 +237,7 @@ class Query(Generic[T]):
     def aggregate(self, **functions: Any) -> dict[str, Any]:
         """Functions over what the conditions find, as `Collection.aggregate`: group_by, count, sum, avg, min, max.
 
-        Raises InvalidRequestError if the query has anything beside conditions, a strategy and the choice of a state.
+        Raises InvalidRequestError if the query has more than conditions, a search, a strategy and a choice of state.
         """
         return Aggregator(self._access).aggregate(functions, self.filter, self._conditions_only("aggregate"))
 
@@ -208,7 +247,7 @@ class Query(Generic[T]):
         return Aggregator(self._access).distinct(field, self.filter, self._conditions_only("distinct"))
 
     def _conditions_only(self, verb: str) -> Mapping[str, Any]:
-        others = [name for name in self._options if name not in ("strategy", "as_of", "at_least", "stale_ms")]
+        others = [name for name in self._options if name not in ("search", "strategy", "as_of", "at_least", "stale_ms")]
         if others:
             raise InvalidRequestError(
                 f"{verb} of a query with {', '.join(others)}",

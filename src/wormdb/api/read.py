@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access, Freshness
     from wormdb.api.options import CheckedQuery, WrittenFilter
     from wormdb.bql.aggregation import Aggregation
-    from wormdb.bql.tree import Filter
+    from wormdb.bql.search.rank import Search
+    from wormdb.bql.search.search import SearchQuery
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import StoredVersion, View
@@ -99,6 +100,12 @@ class LogState(Generic[T]):
         """The live documents under some keys of ids."""
         return self.source.fetch(keys)
 
+    def search(self, query: SearchQuery) -> Search:
+        """What a text search means in this state. No requests; raises InvalidRequestError."""
+        from wormdb.query.execute.search import resolve_search
+
+        return resolve_search(query, self.source.facts)
+
     def portions(self, rows: Iterable[StoredVersion], names: Sequence[str]) -> Iterator[Portion]:
         """Columns of rows that are there already. No requests."""
         return portions_of(self.view, rows, names)
@@ -120,33 +127,34 @@ class LogState(Generic[T]):
 class NotedState(LogState[T]):
     """The state of a transaction, which notes what is read of it."""
 
-    def _note(self, tree: Filter) -> None:
+    def _note(self, request: QueryRequest) -> None:
         assert self.access.session is not None, "only states of transactions are noted"
-        self.access.session.note(tree)
+        # The scores of a search depend on every document.
+        self.access.session.note(request.filter if request.search is None else None)
 
     def hits(self, request: QueryRequest) -> Iterator[Hit]:
         """As `LogState`."""
-        self._note(request.filter)
+        self._note(request)
         return LogState.hits(self, request)
 
     def count(self, request: QueryRequest) -> int:
         """As `LogState`."""
-        self._note(request.filter)
+        self._note(request)
         return LogState.count(self, request)
 
     def aggregate(self, aggregation: Aggregation, request: QueryRequest) -> dict[str, Any]:
         """As `LogState`."""
-        self._note(request.filter)
+        self._note(request)
         return LogState.aggregate(self, aggregation, request)
 
     def tabulate(self, request: QueryRequest, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
         """As `LogState`."""
-        self._note(request.filter)
+        self._note(request)
         return LogState.tabulate(self, request, paths)
 
     def explain(self, request: QueryRequest, *, analyze: bool) -> Explanation:
         """As `LogState`."""
-        self._note(request.filter)
+        self._note(request)
         return LogState.explain(self, request, analyze=analyze)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
@@ -194,6 +202,13 @@ class FileState(Generic[T]):
     def explain(self, request: QueryRequest, *, analyze: bool) -> Explanation:
         """How a request is answered; with `analyze` it is, and what that took is measured."""
         return self.answer.explain(request, analyze=analyze, meter=self.access.home.usage)
+
+    def search(self, query: SearchQuery) -> Search:
+        """What a text search means. No requests; raises InvalidRequestError if it names no fields."""
+        from wormdb.query.execute.search import resolve_search
+        from wormdb.query.sources.source import Facts
+
+        return resolve_search(query, Facts())
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """The documents under some keys of ids. 1 GET each."""
@@ -299,10 +314,14 @@ class QueryRun(Generic[T]):
     def show(self, hits: Sequence[Hit]) -> list[Any]:
         """Rows as callers see them: documents in their type, plain dicts if they are parts of documents, or JSON."""
         if self.query.is_raw:
-            return [json.encode(with_id(hit.document)) if hit.text is None else show_text(hit.text) for hit in hits]
-        if self.query.request.projection is not None or self.query.populate:
-            return [SelectedRow(with_id(hit.document)) for hit in hits]
+            return [json.encode(self._with_scores(hit)) if hit.text is None else show_text(hit.text) for hit in hits]
+        if self.query.request.projection is not None or self.query.populate or self.query.scores:
+            return [SelectedRow(self._with_scores(hit)) for hit in hits]
         return (self._state or self.state).show(hits, is_past=self.query.is_past)
+
+    def _with_scores(self, hit: Hit) -> dict[str, Any]:
+        shown = with_id(hit.document)
+        return {**shown, **dict.fromkeys(self.query.scores, hit.score)} if self.query.scores else shown
 
     @property
     def skipped(self) -> dict[str, str]:

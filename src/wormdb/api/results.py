@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from wormdb.api.calls import CallKind, limited, reads, traced
 from wormdb.api.document import with_id
-from wormdb.api.options import CheckedQuery, page_token
+from wormdb.api.options import CheckedQuery, page_token, refuse_beside_near
 from wormdb.api.read import AnyState, QueryRun, open_state
 from wormdb.bql.projection import Branch, Part, Projection, Whole, parse_projection, paths_of, project
 from wormdb.engine.blocks.portion import DOCUMENT, Portion
@@ -21,12 +21,14 @@ from wormdb.settings import POPULATE_ROWS
 from wormdb.system.deadline import stepwise, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import polars as pl
     import pyarrow as pa
 
     from wormdb.api.access import Access
+    from wormdb.bql.search.highlight import Highlight
+    from wormdb.bql.search.search import SearchQuery
     from wormdb.bql.sorting import WrittenSort
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation
@@ -172,6 +174,8 @@ class Results(Generic[T]):
 
     def _with(self, name: str, **changed: Any) -> Results[T]:
         request = self._query.request
+        if request.near is not None and name == "sort":
+            raise refuse_beside_near(f"a query of {self._access.name}", name)
         if request.after is not None and name != "limit":
             raise InvalidRequestError(
                 f"{name} of a page", reason="a page goes on in the order of the one before", fix="leave out page"
@@ -191,6 +195,49 @@ class Results(Generic[T]):
             yield cast("T", row)
         self._last = last if count == self._query.request.limit else None
         self._is_read = True
+
+    def scored(self) -> Iterator[tuple[T, float]]:
+        """The rows of a query with `near` or `search`, each with its score: the best first, unless there is a sort.
+
+        Costs as going through the rows. Raises InvalidRequestError without `near` and `search`.
+        """
+        if not self._query.request.is_ranked:
+            raise InvalidRequestError(
+                f"scores of a query of {self._access.name}",
+                reason="only rows that were ranked have scores",
+                fix='ask with search="red shoes", or near={"embedding": {"vector": [0.1, 0.2], "k": 10}}',
+            )
+        return ((cast("T", row), _score(hit)) for hit, row in self._rows())
+
+    def highlights(self, chars: int = 160) -> Iterator[tuple[T, list[Highlight]]]:
+        """The rows of a query with `search`, each with the parts of its texts that have words of the search.
+
+        A part has about `chars` characters at most; `marked()` of it is HTML. Costs as going through the rows; if
+        `select` leaves out something, also a batched read of the documents. Raises InvalidRequestError without
+        `search`.
+        """
+        query = self._query.request.search
+        if query is None:
+            raise InvalidRequestError(
+                f"highlights of a query of {self._access.name}",
+                reason="only a text search has words to mark",
+                fix='ask with search="red shoes"',
+            )
+        return self._highlighted(query, _checked_count(chars, "highlights"))
+
+    def _highlighted(self, query: SearchQuery, chars: int) -> Iterator[tuple[T, list[Highlight]]]:
+        from wormdb.bql.search.highlight import highlight
+
+        rows = self._rows()
+        while some := list(islice(rows, POPULATE_ROWS)):
+            state = self._run.state
+            search, documents = state.search(query), {}
+            if any(hit.held is None for hit, _ in some):
+                documents = state.fetch([hit.key for hit, _ in some])
+            for hit, row in some:
+                held = documents.get(hit.key) if hit.held is None else None
+                whole = hit.document if held is None else json.decode_document(held.document or b"{}", name="document")
+                yield cast("T", row), highlight(search, whole, chars=chars)
 
     @reads
     def to_list(self) -> list[T]:
@@ -225,8 +272,10 @@ class Results(Generic[T]):
 
         It is a place in the order, not in a state: rows that are inserted before it are not seen, and one that moves
         behind it is seen again. There is one whenever the rows are as many as `limit`, so the last page may be empty.
-        Rows that were not read are read first.
+        Rows that were not read are read first. Rows with scores have no pages.
         """
+        if self._query.request.is_ranked:
+            return None
         if not self._is_read and self._query.request.limit is not None:
             for _ in self:
                 pass
@@ -284,7 +333,8 @@ class Results(Generic[T]):
         """The rows as one table in memory: the columns of `select`, else those of the model, else those of the rows.
 
         The latter are as of `Collection.to_arrow` without a model: `id`, frequent paths, and `doc`. Types are
-        those of `Collection.to_arrow`. Raises InvalidRequestError with `populate`.
+        those of `Collection.to_arrow`. With `near` or `search` the last column is `_score`. Raises
+        InvalidRequestError with `populate`.
         """
         if self._query.populate:
             raise InvalidRequestError(
@@ -384,16 +434,42 @@ def _table_of(state: AnyState[Any], request: QueryRequest) -> pa.Table:
 
     Costs what the plan costs; documents are not read if columns tell everything.
     """
+    if request.is_ranked:
+        return _ranked_table(state, request)
+    return _joined(state, request, _portions)
+
+
+def _joined(state: AnyState[Any], request: QueryRequest, read: Callable[..., Iterator[Portion]]) -> pa.Table:
     from wormdb.api.arrow import default_columns, join_columns, join_documents
 
     named = _named(request.projection)
     if named is None and state.model is None:
-        return join_documents(_portions(state, request, ["_id", DOCUMENT]))
+        return join_documents(read(state, request, ["_id", DOCUMENT]))
     named = named or default_columns(state.model)
     paths = list(named.values())
     if request.projection is None and DOCUMENT not in paths:
         request = replace(request, projection=parse_projection(_outermost(paths)))
-    return join_columns(_portions(state, request, paths), named, state.model)
+    return join_columns(read(state, request, paths), named, state.model)
+
+
+def _ranked_table(state: AnyState[Any], request: QueryRequest) -> pa.Table:
+    """The same of ranked rows, with a column of their scores."""
+    import pyarrow as pa
+
+    scores: list[float] = []
+
+    def read(state: AnyState[Any], request: QueryRequest, paths: list[str]) -> Iterator[Portion]:
+        hits = list(state.hits(request))
+        scores.extend(map(_score, hits))
+        yield from state.portions((_held(hit, request.projection) for hit in hits), paths)
+
+    table = _joined(state, request, read)
+    return table.append_column("_score", pa.array(scores, pa.float64()))
+
+
+def _score(hit: Hit) -> float:
+    assert hit.score is not None, "ranked rows have scores"
+    return hit.score
 
 
 def _portions(state: AnyState[Any], request: QueryRequest, paths: list[str]) -> Iterator[Portion]:

@@ -14,6 +14,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.table_state import table_states
 from wormdb.files.write.tables import MANIFEST
+from wormdb.format import json
 from wormdb.format.bson_types import bson_type_of
 from wormdb.format.field_statistics import decode_field_statistics
 from wormdb.format.past import misc_ms
@@ -21,7 +22,7 @@ from wormdb.format.wrappers import moment
 from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from wormdb.api.access import Access
@@ -100,6 +101,8 @@ class IndexDescription:
     """Stored bytes of these."""
     is_outgrown: bool = False
     """Whether these learned from few of the documents that there are now; `worm pipeline rebuild` makes them anew."""
+    options: Mapping[str, Any] | None = None
+    """What such an index was made with; None for others."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -236,6 +239,7 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
         runs=0 if stored is None or stored.lists is None else len(stored.lists.runs),
         size=0 if stored is None or stored.lists is None else stored.lists.size,
         is_outgrown=stored is not None and stored.lists is not None and is_outgrown(stored, index, view.count),
+        options=json.parse(index.options.decode()) if index.kind else None,
     )
 
 

@@ -505,7 +505,7 @@ _REFUSED: Final[dict[str, tuple[str, str]]] = {
     "$function": _NO_CODE,
     "$accumulator": _NO_CODE,
     "$jsonSchema": ("documents are checked by the model", "use $type and $exists"),
-    "$text": ("there is no index of words", "use $regex or $contains"),
+    "$text": ("a text search ranks what a whole query finds", "write it at the top of the filter of find or aggregate"),
     "$near": _NO_PLACES,
     "$nearSphere": _NO_PLACES,
     "$geoWithin": _NO_PLACES,

@@ -9,6 +9,7 @@ PUBLIC = {
     "json": "documents as extended JSON, and back",
     "wrappers": "the extended forms: one object with a key that starts with $",
     "bson_types": "names of BSON's types",
+    "vector": "vectors of documents, as float32",
     "path": "dotted paths, and what they meet in a document",
     "key": "values as bytes that compare as MongoDB orders values",
     "segment": "ids as names in keys of objects",

@@ -9,6 +9,7 @@ PUBLIC = {
     "change": "what an update does to documents",
     "execute.answer": "rows, numbers, aggregations, tables, and how they would be found",
     "execute.explain": "a plan for people and programs",
+    "execute.search": "text searches over documents",
     "execute.populate": "documents that others refer to, put in their places",
     "planner.cache": "plans that are kept, by the shape of requests",
     "planner.planner": "the plan of one request, and whether two plans are alike",

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from wormdb.bql.nearest import Near
+from wormdb.bql.search.rank import Search
 from wormdb.bql.sorting import SortSpec
 from wormdb.bql.tree import Filter
 from wormdb.engine.tree.entries import Range
-from wormdb.query.request import Strategy
+from wormdb.query.request import PlanStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,13 +41,16 @@ __all__ = [
     "IndexCount",
     "IndexScan",
     "Intersection",
+    "NearestScan",
     "Node",
     "Order",
     "Part",
     "QueryPlan",
+    "Rank",
     "RejectedPlan",
     "Residual",
     "Scan",
+    "TextScan",
     "Union",
     "rebuild",
 ]
@@ -89,6 +94,15 @@ class IndexScan(msgspec.Struct, frozen=True):
     reverse: bool = False
 
 
+class TextScan(msgspec.Struct, frozen=True):
+    """The ids of documents that a text search and a filter find, the best first and ties in order of id."""
+
+    search: Search
+    filter: Filter
+    index: str | None = None
+    """The text index whose lists tell; without it all documents are read."""
+
+
 class Intersection(msgspec.Struct, frozen=True):
     """The ids that all children have, in order of id."""
 
@@ -129,6 +143,28 @@ class Order(msgspec.Struct, frozen=True):
     first: int | None = None
 
 
+class NearestScan(msgspec.Struct, frozen=True):
+    """Ids of an index of vectors, about the nearest first: of the `probes` lists nearest to what is asked for.
+
+    With `child` only ids that it finds.
+    """
+
+    index: str
+    near: Near
+    probes: int | None
+    """None for all lists."""
+    child: Node | None = None
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """The rows with the best scores, the best first and ties in order of id; `near` has a distance."""
+
+    child: Node
+    near: Near
+    enough: int | None = None
+    """How many rows are taken, where the best are among the first; None for all."""
+
+
 class Part(msgspec.Struct, frozen=True):
     """Rows without the first `offset`, and `limit` at most."""
 
@@ -140,7 +176,20 @@ class Part(msgspec.Struct, frozen=True):
 Ids: TypeAlias = IndexScan | Union | Intersection | IdLookup
 """Nodes that find ids."""
 Node: TypeAlias = (
-    Empty | Scan | IdLookup | IndexScan | Intersection | Union | IndexCount | Fetch | Residual | Order | Part
+    Empty
+    | Scan
+    | IdLookup
+    | IndexScan
+    | TextScan
+    | Intersection
+    | Union
+    | IndexCount
+    | NearestScan
+    | Fetch
+    | Residual
+    | Order
+    | Rank
+    | Part
 )
 
 
@@ -171,7 +220,7 @@ class Cost:
 class RejectedPlan:
     """A way that was possible and is not taken, or was asked for and is not possible."""
 
-    strategy: Strategy
+    strategy: PlanStrategy
     what: str
     """For people: `index status`, `columns status, total`."""
     cost: Cost | None
@@ -182,7 +231,7 @@ class QueryPlan(msgspec.Struct, frozen=True):
     """A tree, and why it is this one."""
 
     root: Node
-    strategy: Strategy
+    strategy: PlanStrategy
     reason: str
     cost: Cost
     rejected: tuple[RejectedPlan, ...] = ()
@@ -192,7 +241,10 @@ class QueryPlan(msgspec.Struct, frozen=True):
 
 def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with every node changed, those below first; the same object if nothing did. No requests."""
-    if isinstance(node, Fetch | Residual | Order | Part):
+    if isinstance(node, Fetch | Residual | Order | Rank | Part):
+        child = rebuild(node.child, change)
+        return change(node if child is node.child else msgspec.structs.replace(node, child=child))
+    if isinstance(node, NearestScan) and node.child is not None:
         child = rebuild(node.child, change)
         return change(node if child is node.child else msgspec.structs.replace(node, child=child))
     if isinstance(node, Union | Intersection):

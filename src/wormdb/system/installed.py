@@ -28,6 +28,8 @@ EXTRAS: tuple[Extra, ...] = (
     Extra("regex", "$regex that no pattern can slow down", ("re2",)),
     Extra("server", "passwords of worm serve, and a faster loop", ("argon2", "uvloop")),
     Extra("spark", "the data pipeline on Apache Spark", ("pyspark",)),
+    Extra("text", "text search with the stems of a language", ("Stemmer",)),
+    Extra("vector", "indexes of vectors", ("numpy", "numkong")),
 )
 
 

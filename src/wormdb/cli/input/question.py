@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.bql.nearest import parse_near
+from wormdb.bql.search.search import parse_written_search
 from wormdb.bql.text import parse_filter_text, parse_sort_text
 from wormdb.bql.tree import Filter, MatchAll, conjunction
 from wormdb.cli.show.rows import Columns, columns_of
@@ -16,12 +18,14 @@ from wormdb.format import json
 from wormdb.query.request import STRATEGIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.api.options import FindOptions, WrittenSelect
     from wormdb.api.results import Results
+    from wormdb.bql.nearest import Near
+    from wormdb.bql.search.search import SearchQuery
     from wormdb.bql.sorting import SortSpec
     from wormdb.query.execute.explain import Explanation
     from wormdb.schema.model import Model
@@ -29,7 +33,12 @@ if TYPE_CHECKING:
 __all__ = [
     "AS_OF",
     "CSV_SAFE",
+    "EXACT",
     "FILTER",
+    "LANGUAGE",
+    "NEAR",
+    "SEARCH",
+    "SEARCH_FIELDS",
     "SELECT",
     "SORT",
     "STRATEGY",
@@ -49,6 +58,19 @@ FILTER = click.option(
 )
 SORT = click.option("--sort", metavar="FIELD:ORDER,…", help="Sort by fields, each asc or desc.")
 SELECT = click.option("--select", metavar="FIELD,…", help="Only these fields, and the id. A projection if it is JSON.")
+NEAR = click.option(
+    "--near",
+    metavar="FIELD=VECTOR",
+    help='Only the nearest vectors: embedding=[0.1,0.2], or {"embedding": {"vector": [0.1, 0.2], "k": 5}}.',
+)
+SEARCH = click.option(
+    "--search", metavar="WORDS", help="Only what a text search finds: 'red shoes -leather \"running shoe\" adi*'."
+)
+SEARCH_FIELDS = click.option(
+    "--in", "search_fields", metavar="FIELD^WEIGHT,…", help="With --search: these fields, not those of the text index."
+)
+LANGUAGE = click.option("--language", metavar="NAME", help="With --in: the language whose stems are compared.")
+EXACT = click.option("--exact", is_flag=True, help="With --near: score every document that matches.")
 STRATEGY = click.option(
     "--strategy", type=click.Choice(STRATEGIES), help="Use only this way of finding, or fail if it cannot be used."
 )
@@ -82,6 +104,10 @@ class QueryArguments:
             found["offset"] = options["offset"]
         if options.get("page"):
             found["page"] = options["page"]
+        if options.get("near"):
+            found["near"] = _read_near(options["near"], is_exact=options.get("exact", False))
+        if any(options.get(name) for name in ("search", "search_fields", "language")):
+            found["search"] = _read_search(options)
         if options.get("strategy"):
             found["strategy"] = options["strategy"]
         if options.get("as_of") is not None:
@@ -100,10 +126,21 @@ class QueryArguments:
             return None
         return tuple(dict.fromkeys(("id", *("id" if name == "_id" else name for name in self.select))))
 
+    def rows(self, found: Results[Any]) -> Iterable[Mapping[str, Any]]:
+        """Rows to be shown: those of a query with `near` or `search` have their scores as `_score`."""
+        if not self.is_ranked:
+            return found
+        return [{**row, "_score": score} for row, score in found.scored()]
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether rows have scores."""
+        return "near" in self.options or "search" in self.options
+
     @property
     def is_of_all(self) -> bool:
         """Whether it asks for all documents as they are now."""
-        return isinstance(self.filter, MatchAll) and "as_of" not in self.options
+        return isinstance(self.filter, MatchAll) and "as_of" not in self.options and not self.is_ranked
 
     def find(self, collection: Collection[Document]) -> Results[Any]:
         """The rows. No requests yet."""
@@ -150,6 +187,27 @@ def _read_sort(text: str) -> SortSpec:
     return parse_sort_text(text)
 
 
+def _read_search(options: Mapping[str, Any]) -> SearchQuery:
+    written: dict[str, Any] = {"query": options.get("search") or ""}
+    if options.get("search_fields"):
+        written["fields"] = [name.strip() for name in options["search_fields"].split(",")]
+    if options.get("language"):
+        written["language"] = options["language"]
+    return parse_written_search(written)
+
+
+def _read_near(text: str, *, is_exact: bool) -> Near:
+    written: Any = None
+    if text.lstrip().startswith("{"):
+        written = json.parse(text, operators=True)
+    else:
+        field, equals, vector = text.partition("=")
+        if equals:
+            written = {field.strip(): {"vector": json.parse(vector)}}
+    near = parse_near(written)
+    return replace(near, is_exact=True) if is_exact else near
+
+
 def _read_select(text: str | None) -> WrittenSelect | None:
     if not text:
         return None
@@ -175,5 +233,9 @@ def read_as_of(text: str | None) -> int | str | None:
 def columns_for(asked: QueryArguments, model: Model | None) -> Columns | None:
     """The columns of a file: those that were named, else the model's; None if only the rows tell."""
     if asked.select is not None:
-        return None if asked.names is None else columns_of(asked.names)
-    return None if model is None else columns_of(("id", *model.columns))
+        return None if asked.names is None else columns_of((*asked.names, *_scores(asked)))
+    return None if model is None else columns_of(("id", *model.columns, *_scores(asked)))
+
+
+def _scores(asked: QueryArguments) -> tuple[str, ...]:
+    return ("_score",) if asked.is_ranked else ()

@@ -123,12 +123,14 @@ class ListMaker:
         place, lists = len(draft.ids), draft.lists
         draft.ids.append(identity)
         draft.dead.append(not has)
+        # Where lists name documents by places, all entries of one that count are in one run: so they can be joined.
+        is_whole = self.kind.is_shared
         for key, payload in had.items():
-            if has.get(key) != payload:
+            if is_whole or has.get(key) != payload:
                 lists.setdefault(key, ListDraft()).gone.append(place)
                 draft.size += _ENTRY_BYTES
         for key, payload in has.items():
-            if had.get(key) == payload:
+            if had.get(key) == payload and not is_whole:
                 continue
             found = lists.get(key)
             if found is None:

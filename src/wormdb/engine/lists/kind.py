@@ -16,7 +16,8 @@ What a kind may rely on:
 How entries are stored follows from three facts. `columns` are the widths of the parts of a payload: entries of one list
 are then stored column by column, so that a column of n entries is one buffer of n times width bytes, which numpy can
 view without a copy. `is_shared` says that a document is in many lists: its id is then stored once a run, and lists have
-numbers of four bytes and less. `is_packed` says that compression pays.
+numbers of four bytes and less; a change brings all of its entries anew, so that all that count are in one run.
+`is_packed` says that compression pays.
 
 Statistics need no hook for merging: a tally is a tuple of integers, and the tally of an index is the sum over its
 documents. In how many documents a term is, is the length of its list.
@@ -105,7 +106,19 @@ class ListKind(Protocol):
         ...
 
 
-KINDS: Final[dict[str, Callable[[Mapping[str, Any]], ListKind]]] = {}
+def _make_vectors(options: Mapping[str, Any]) -> ListKind:
+    from wormdb.engine.lists.vector_kind import make_vector_kind
+
+    return make_vector_kind(options)
+
+
+def _make_texts(options: Mapping[str, Any]) -> ListKind:
+    from wormdb.engine.lists.text_kind import make_text_kind
+
+    return make_text_kind(options)
+
+
+KINDS: Final[dict[str, Callable[[Mapping[str, Any]], ListKind]]] = {"text": _make_texts, "vector": _make_vectors}
 """By name what makes a kind of its options; it raises InvalidRequestError for options that cannot be.
 
 An entry is a function that imports its module when it is called: most processes have no list index.

@@ -153,6 +153,11 @@ class ListReader:
         pages = self._id_pages({(run, place // IDS_PER_PAGE) for run, place in asked})
         return [pages[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for run, place in asked]
 
+    def ids_at(self, run: int, places: Sequence[int]) -> list[bytes]:
+        """The ids, as JSON, of documents by their places in a run; of lists that name documents so. Costs as `ids`."""
+        pages = self._id_pages({(run, place // IDS_PER_PAGE) for place in places})
+        return [pages[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for place in places]
+
     def all_ids(self, found: RunList) -> list[bytes]:
         """The ids of all entries of a list of a run, hidden ones too. Costs as `ids`."""
         if not self.kind.is_shared:
@@ -165,15 +170,15 @@ class ListReader:
         No requests; but if blocks were attached since the root, what they replace is looked up.
         """
         sums = list(self.head.tally)
-        for document, sign in [*((one, -1) for one in self._replaced()), *((one.document, 1) for one in self.tail)]:
+        for document, sign in [*((one, -1) for one in self.replaced()), *((one.document, 1) for one in self.tail)]:
             if document is not None:
                 told = self.kind.tally(json.decode_document(document, name="document"))
                 sums = sums or [0] * len(told)
                 sums = [one + sign * other for one, other in zip(sums, told, strict=True)]
         return tuple(sums)
 
-    def _replaced(self) -> list[bytes | None]:
-        """The documents that the root has and the tail changed."""
+    def replaced(self) -> list[bytes | None]:
+        """The documents that the root has and the tail changed. Costs as `tally`."""
         view = self.view
         if view.place is None:
             return []

@@ -134,7 +134,8 @@ class ForeignAnswer:
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has. A count of all documents costs the manifest, or else a listing."""
-        if isinstance(request.filter, MatchAll) and request.after is None and request.strategy is None:
+        is_of_all = isinstance(request.filter, MatchAll) and request.after is None and not request.is_ranked
+        if is_of_all and request.strategy is None:
             number = self._count_all()
             if number is not None:
                 left = max(number - request.offset, 0)
@@ -225,6 +226,13 @@ class ForeignAnswer:
 
     def _tried(self, request: QueryRequest, work: Callable[[FilePlan, QueryRequest], R]) -> R:
         """The result of `work` by the chosen plan; by a full scan, if a file contradicts the manifest or the index."""
+        if request.is_ranked:
+            near = request.near
+            raise InvalidRequestError(
+                "the search" if near is None else f"near {near.field}",
+                reason="another program keeps these files",
+                fix="take them over with worm adopt, or import them",
+            )
         if self._contradiction is None:
             choice = choose(request, self.files)
             try:

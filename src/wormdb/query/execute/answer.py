@@ -71,7 +71,7 @@ def run_plan(
     """As `run`, by a given plan; `watch` measures its nodes."""
     executor = Executor(request, source, clock or SystemClock(), watch)
     # Rows of a batch go on without a step of Python for each: they are most of what a long answer costs.
-    return chain.from_iterable(map(HitMaker(request, executor.fetch).hits, executor.batches(root)))
+    return chain.from_iterable(map(HitMaker(request, executor.fetch, executor.scores).hits, executor.batches(root)))
 
 
 def is_planned_alike(request: QueryRequest, source: QuerySource, *, cache: PlanCache | None = None) -> bool:
@@ -84,7 +84,7 @@ def count(
     request: QueryRequest, source: QuerySource, *, cache: PlanCache | None = None, clock: Clock | None = None
 ) -> int:
     """How many rows the answer has. No requests for all documents; raises what `run` does."""
-    if _is_of_all(request) and isinstance(source, CountingSource):
+    if _is_of_all(request) and not request.is_ranked and isinstance(source, CountingSource):
         return _in_part(source.count_all(), request)
     asked = replace(request, is_count=True)
     return count_plan(make_plan(asked, source.facts, cache).root, asked, source, clock=clock)
@@ -235,7 +235,7 @@ def tabulate_plan(
 ) -> Iterator[Portion | list[Hit]]:
     """As `tabulate`, by a given plan."""
     executor = Executor(request, source, clock or SystemClock())
-    showing = HitMaker(request, executor.fetch)
+    showing = HitMaker(request, executor.fetch, executor.scores)
     for batch in executor.batches(root):
         if paths and isinstance(batch, ColumnBatch) and batch.covers(paths):
             yield batch.portion
@@ -276,14 +276,20 @@ class Hit(msgspec.Struct, frozen=True):
         """Its sort key (`wormdb.bql.sorting.sort_key`): the place of the row, for page tokens."""
         return self.places.orders[self.row]
 
+    @property
+    def score(self) -> float | None:
+        """Its score, if rows were ranked."""
+        return self.places.scores.get(self.key)
+
 
 class Places:
     """Where some rows stand, made when the place of the first is wanted: most answers have no next page."""
 
-    def __init__(self, batch: ReadBatch, sort: SortSpec) -> None:
-        """Nothing is made yet."""
+    def __init__(self, batch: ReadBatch, sort: SortSpec, scores: Mapping[bytes, float]) -> None:
+        """Nothing is made yet; `scores` are those of ranked rows, by their keys."""
         self._batch = batch
         self._sort = sort
+        self.scores = scores
 
     @cached_property
     def keys(self) -> Sequence[bytes]:
@@ -297,14 +303,21 @@ class Places:
 
 
 _NO_VALUES: Final[Document] = {}
+_NO_SCORES: Final[Mapping[bytes, float]] = {}
 _text_of = attrgetter("document")
 
 
 class HitMaker:
     """Makes the rows of one answer."""
 
-    def __init__(self, request: QueryRequest, fetch: Callable[[RowBatch], DocumentBatch]) -> None:
+    def __init__(
+        self,
+        request: QueryRequest,
+        fetch: Callable[[RowBatch], DocumentBatch],
+        scores: Mapping[bytes, float] = _NO_SCORES,
+    ) -> None:
         """`fetch` gives the documents of rows, in their order, without those that do not exist. No requests."""
+        self._scores = scores
         self._sort = request.sort
         self._fetch = fetch
         self._is_raw = request.is_raw
@@ -330,11 +343,13 @@ class HitMaker:
             return self._by_columns(batch, projected)
         found = self._fetch(batch)
         shown = map(projected.of_document, found.documents)
-        return map(Hit, repeat(Places(found, self._sort)), range(len(found)), repeat(None), shown)
+        return map(Hit, repeat(Places(found, self._sort, self._scores)), range(len(found)), repeat(None), shown)
 
     def _whole(self, found: DocumentBatch) -> Iterator[Hit]:
         assert found.helds is not None, "versions are read with whole documents"
-        return map(Hit, repeat(Places(found, self._sort)), range(len(found.helds)), found.helds, found.documents)
+        return map(
+            Hit, repeat(Places(found, self._sort, self._scores)), range(len(found.helds)), found.helds, found.documents
+        )
 
     def _raw(self, batch: RowBatch) -> Iterator[Hit]:
         """The rows as they are stored: nothing is decoded that a filter or an order did not decode."""
@@ -346,10 +361,12 @@ class HitMaker:
             known = self._fetch(batch)
             assert known.helds is not None, "versions are read with whole documents"
             texts = map(_text_of, known.helds)
-        return map(Hit, repeat(Places(known, self._sort)), count_from(0), repeat(None), repeat(_NO_VALUES), texts)
+        return map(
+            Hit, repeat(Places(known, self._sort, self._scores)), count_from(0), repeat(None), repeat(_NO_VALUES), texts
+        )
 
     def _by_columns(self, batch: ColumnBatch, projected: _ProjectionShape) -> Iterator[Hit]:
-        places = Places(batch, self._sort)
+        places = Places(batch, self._sort, self._scores)
         if projected.plain:
             rows = zip(*map(batch.portion.values, projected.plain), strict=True)
             for row, values in enumerate(rows):

@@ -28,7 +28,23 @@ from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.order import Ordering, is_by_id, order_keys
 from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch
 from wormdb.query.physical.question import filter_paths
-from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, Node, Order, Part, Residual, Scan, Union
+from wormdb.query.plan import (
+    Empty,
+    Fetch,
+    IdLookup,
+    IndexScan,
+    Intersection,
+    NearestScan,
+    Node,
+    Order,
+    Part,
+    Rank,
+    Residual,
+    Scan,
+    TextScan,
+    Union,
+)
+from wormdb.query.sources.source import ListSource, NearestSource
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
@@ -246,7 +262,7 @@ def find_asked_paths(root: Node, facts: Facts) -> frozenset[str]:
 def _way_down(root: Node) -> list[Node]:
     """The nodes from the root to the first one that has no single child."""
     way = [root]
-    while isinstance(node := way[-1], Fetch | Residual | Order | Part):
+    while isinstance(node := way[-1], Fetch | Residual | Order | Rank | Part):
         way.append(node.child)
     return way
 
@@ -259,7 +275,7 @@ _ALL = Demand()
 class Executor:
     """Carries out one plan for one request."""
 
-    __slots__ = ("_after_below", "_limits", "_root", "clock", "request", "source", "watch")
+    __slots__ = ("_after_below", "_limits", "_root", "clock", "request", "scores", "source", "watch")
 
     def __init__(self, request: QueryRequest, source: QuerySource, clock: Clock, watch: Watch | None = None) -> None:
         """Nothing is read yet; `watch` measures nodes."""
@@ -267,6 +283,8 @@ class Executor:
         self.source = source
         self.clock = clock
         self.watch = watch
+        self.scores: dict[bytes, float] = {}
+        """By key the scores of rows that were ranked, filled before the first of them is given."""
         self._root: Node = Empty()
         self._after_below: Node | None = None
         self._limits = QueryLimits(request, clock)
@@ -279,6 +297,10 @@ class Executor:
         self._after_below = None if self.request.after is None else find_page_node(root)
         self._root = root
         return self._run(root, Demand(self.request.first, in_order=in_order))
+
+    def look(self, rows: int) -> None:
+        """Count rows that are about to be read. Raises LimitExceededError, UnavailableError."""
+        self._limits.look(rows)
 
     def fetch(self, batch: RowBatch) -> DocumentBatch:
         """The whole documents of rows, in their order; without those that do not exist.
@@ -338,10 +360,41 @@ class Executor:
                 yield ColumnBatch(portion.slice(start, start + taken), is_whole)
                 start, size = start + taken, min(2 * size, BATCH_MAX)
 
+    def _searched(self, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
+        from wormdb.query.execute.search import found_by_lists, rank_batches  # few queries search texts
+
+        reader = None
+        if node.index is not None and isinstance(self.source, ListSource):
+            reader = self.source.lists(node.index)
+        if reader is not None:
+            yield from found_by_lists(self, node, reader, demand)
+            return
+        found = rank_batches(node.search, node.filter, self._documents())
+        self.scores.update(found)
+        yield from _in_batches([key for key, _ in found], demand, is_sure=True)
+
+    def _documents(self) -> Iterator[DocumentBatch]:
+        """All documents, some at a time, in any order."""
+        for portion in self.source.scan(["_id", DOCUMENT], in_order=False):
+            for start in range(0, portion.rows, BATCH_MAX):
+                stop = min(start + BATCH_MAX, portion.rows)
+                self._limits.look(stop - start)
+                yield ColumnBatch(portion.slice(start, stop), is_whole=True).decoded()
+
     def _named(self, node: IdLookup, demand: Demand) -> Iterator[RowBatch]:
         for batch in _in_batches(node.keys, demand, is_sure=False):
             self._limits.look(len(batch))
             yield batch
+
+    def _nearest(self, node: NearestScan, demand: Demand) -> Iterator[RowBatch]:
+        assert isinstance(self.source, NearestSource), "the facts have an index of vectors"
+        among = None if node.child is None else self._ids(node.child)[0]
+        keys = self.source.nearest(node.index).candidates(node.near, node.probes, among)
+        size = demand.first
+        while some := list(islice(keys, self._limits.allowed(size))):
+            self._limits.look(len(some))
+            yield KeyBatch(some, is_sure=False)
+            size = min(2 * size, BATCH_MAX)
 
     def _combined(self, node: Intersection | Union, demand: Demand) -> Iterator[RowBatch]:
         first, *others = node.children
@@ -402,6 +455,23 @@ class Executor:
         self._limits.check_time()
         yield from ordering.rows(BATCH_MAX)
 
+    def _ranked(self, node: Rank, _: Demand) -> Iterator[RowBatch]:
+        from wormdb.query.execute.rank import Ranking  # few queries ask for vectors
+
+        ranking, paths, taken = Ranking(node.near), (node.near.field,), 0
+        for batch in self._run(node.child, Demand(in_order=False) if node.enough is None else Demand(node.enough)):
+            # Decoded, vectors are many times as long as they are stored.
+            for start in range(0, len(batch), BATCH_MAX):
+                ranking.add(self._told(batch.cut(start, min(start + BATCH_MAX, len(batch))), paths))
+                self._limits.check_time()
+            taken += len(batch)
+            if node.enough is not None and taken >= node.enough:
+                break
+        found, scores = ranking.finish()
+        self.scores.update(scores)
+        if len(found):
+            yield found
+
     def _part(self, node: Part, demand: Demand) -> Iterator[RowBatch]:
         wanted = (
             demand.rows if node.limit is None else node.limit if demand.rows is None else min(node.limit, demand.rows)
@@ -427,11 +497,14 @@ class Executor:
         Empty: _nothing,
         Scan: _scan,
         IdLookup: _named,
+        TextScan: _searched,
         Intersection: _combined,
         Union: _combined,
+        NearestScan: _nearest,
         Fetch: _fetched,
         Residual: _residual,
         Order: _ordered,
+        Rank: _ranked,
         Part: _part,
     }
     """How the rows of each kind of node are found."""

@@ -17,6 +17,8 @@ from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
+from wormdb.bql.search.words import NO_LANGUAGE
+from wormdb.bql.tree import MatchAll
 from wormdb.query.plan import (
     ALL_IDS,
     Cost,
@@ -25,10 +27,13 @@ from wormdb.query.plan import (
     IndexCount,
     IndexScan,
     Intersection,
+    NearestScan,
     Order,
     Part,
+    Rank,
     Residual,
     Scan,
+    TextScan,
     Union,
 )
 from wormdb.query.planner.cost import Estimate, estimate
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 
     from wormdb.query.execute.measure import Measurement
     from wormdb.query.plan import Node, QueryPlan, RejectedPlan
-    from wormdb.query.request import Strategy
+    from wormdb.query.request import PlanStrategy
 
 __all__ = ["Explanation", "PlanStep", "expect", "explain_plan", "render"]
 
@@ -79,7 +84,7 @@ class PlanStep:
 class Explanation:
     """How a query is answered, or was: `taken` is there only after it ran."""
 
-    strategy: Strategy
+    strategy: PlanStrategy
     reason: str
     estimated_requests: int
     """Of a process that keeps nothing; `plan.cost` says how many are left for this one."""
@@ -200,7 +205,9 @@ def render(explained: Explanation) -> str:
 def _children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Union | Intersection):
         return node.children
-    return (node.child,) if isinstance(node, Fetch | Residual | Order | Part) else ()
+    if isinstance(node, NearestScan):
+        return () if node.child is None else (node.child,)
+    return (node.child,) if isinstance(node, Fetch | Residual | Order | Rank | Part) else ()
 
 
 def _detail(node: Node) -> str:
@@ -212,17 +219,32 @@ def _detail(node: Node) -> str:
             return _counted(len(keys), "id")
         case IndexScan(name, spans, reverse):
             return f"{name}, {_counted(len(spans), 'range')}{', backwards' if reverse else ''}"
+        case TextScan(search, tree, index):
+            fields = ", ".join(field.text for field in search.fields.fields)
+            language = "" if search.fields.language == NO_LANGUAGE else f" in {search.fields.language}"
+            condition = "" if isinstance(tree, MatchAll) else f"; {tree.text}"
+            return f"{'' if index is None else f'{index}, '}{search.text!r} in {fields}{language}{condition}"
         case IndexCount(name, spans):
             return f"{name}, {_counted(len(spans), 'range')}"
         case Residual(_, tree):
             return tree.text
         case Order(_, sort, first):
             return f"{sort if sort.fields else '_id'}{'' if first is None else f', first {first:,}'}"
+        case NearestScan(name, near, probes, child):
+            return f"{name}, {near.distance}, {_probed(probes)}{'' if child is None else ', only ids below'}"
+        case Rank(_, near, enough):
+            least = "" if near.min_score is None else f", score {near.min_score:g} or more"
+            of = "" if enough is None else f" of {_counted(enough, 'candidate')}"
+            return f"{near.field}, {near.distance}, first {near.k:,}{of}{least}"
         case Part(_, offset, limit):
             parts = [f"offset {offset:,}"] if offset else []
             return ", ".join([*parts, *([f"limit {limit:,}"] if limit is not None else [])])
         case _:
             return ""
+
+
+def _probed(probes: int | None) -> str:
+    return "all lists" if probes is None else _counted(probes, "list")
 
 
 # --- texts ---

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
+from wormdb.bql.search.expression import has_phrases
+from wormdb.bql.tree import MatchAll
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.query.physical.question import filter_paths, order_paths
 from wormdb.query.plan import (
@@ -26,10 +28,13 @@ from wormdb.query.plan import (
     IndexCount,
     IndexScan,
     Intersection,
+    NearestScan,
     Order,
     Part,
+    Rank,
     Residual,
     Scan,
+    TextScan,
     Union,
 )
 from wormdb.query.selectivity import Selectivity, is_point
@@ -38,15 +43,17 @@ from wormdb.settings import KIB, MIB, RANGE_GAP_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wormdb.bql.search.rank import Search
+    from wormdb.bql.tree import Filter
     from wormdb.engine.tree.entries import Range
     from wormdb.query.plan import Node
     from wormdb.query.sources.source import Facts
 
 __all__ = ["DISTANT", "NEAR", "Estimate", "StoreSpeed", "estimate", "speed_of"]
 
-Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | IndexCount
+Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | TextScan | IndexCount
 Form: TypeAlias = Literal["ids", "columns", "texts", "documents"]
-Inner: TypeAlias = Intersection | Union | Fetch | Residual | Order | Part
+Inner: TypeAlias = Intersection | Union | NearestScan | Fetch | Residual | Order | Rank | Part
 
 # --- How fast a store is, in microseconds.
 
@@ -89,6 +96,30 @@ TESTED: Final = 2.0
 """A decoded document that is tested."""
 ORDERED: Final = 6.0
 """A decoded document that is put in order."""
+SEARCHED: Final = 30.0
+"""A document whose words are cut out and compared."""
+LISTED: Final = 0.3
+"""An entry of the list of a word, joined with others and scored."""
+SEARCHED_SHARE: Final = 0.02
+"""The share of documents that a search is taken to find."""
+VECTOR: Final = 10.0
+"""A vector of a document that is scored …"""
+COORDINATE: Final = 0.03
+"""… and each of its numbers …"""
+COORDINATE_READ: Final = 0.12
+"""… which is decoded before."""
+NEAREST: Final = 500.0
+"""A search in an index of vectors, however short."""
+CODE: Final = 0.1
+"""A vector of a list, put in order …"""
+PRODUCT: Final = 0.0002
+"""… and each of its numbers, multiplied."""
+MATCHED: Final = 0.3
+"""An id that a filter finds, as one of those that may be among the nearest."""
+JOINED: Final = 0.35
+"""Requests for each list that is read: those that lie together are one."""
+LISTS_WHOLE_BYTES: Final = 1 * MIB
+"""Lists up to this size are one request."""
 CELL: Final = 0.004
 """A value of a column that is kept, tested together with thousands of others."""
 CELL_UNPACKED: Final = 0.03
@@ -179,7 +210,7 @@ def _asked_of(root: Node) -> frozenset[str]:
     """The paths that the filters and orders of a plan read."""
     found: frozenset[str] = frozenset()
     node = root
-    while isinstance(node, Fetch | Residual | Order | Part):
+    while isinstance(node, Fetch | Residual | Order | Rank | Part):
         if isinstance(node, Residual):
             found |= filter_paths(node.filter)
         elif isinstance(node, Order):
@@ -212,6 +243,12 @@ class _Estimator:
                 return Estimate(Cost(rows=len(keys)), found, rows_kept=self._rows_kept(self.facts.kept.keys(keys)))
             case IndexScan():
                 return self._entries(node, wanted)
+            case TextScan(search, tree, index) if index is not None:
+                return self._lists(search, tree, wanted)
+            case TextScan(_, tree):
+                below = self._scan(Scan(("_id", DOCUMENT)), None)
+                expected = self.facts.rows * SEARCHED_SHARE * self.selectivity.share(tree)
+                return replace(_above(below, expected, below.rows * (DECODED + SEARCHED)), spread=1.0, form="ids")
             case IndexCount(name, spans):
                 return self._count(name, spans)
             case _:
@@ -232,6 +269,13 @@ class _Estimator:
                 below = self.of(child, None)
                 work = below.rows * (ORDERED if below.form == "documents" else CELL)
                 return replace(_above(below, below.rows, work), spread=1.0)
+            case NearestScan():
+                return self._nearest(node, wanted)
+            case Rank(child, near, enough):
+                below = self.of(child, None if enough is None else float(enough))
+                scored = below.rows if enough is None else min(below.rows, enough)
+                work = scored * (VECTOR + len(near.vector) * (COORDINATE + COORDINATE_READ))
+                return replace(_above(below, min(below.rows, near.k), work), spread=1.0, form="documents")
             case Part(child, offset, limit):
                 most = wanted if limit is None else float(limit) if wanted is None else min(limit, wanted)
                 below = self.of(child, None if most is None else offset + most)
@@ -247,6 +291,19 @@ class _Estimator:
         """
         known = self.selectivity.rows_kept = max(self.selectivity.rows_kept, share)
         return known
+
+    def _lists(self, search: Search, tree: Filter, wanted: float | None) -> Estimate:
+        """The lists of the words, the ids of what is taken; and documents, where a filter or a phrase needs them."""
+        facts, words = self.facts, len(search.terms)
+        share = max(self.selectivity.share(tree), LEAST)
+        entries = facts.rows * SEARCHED_SHARE
+        taken = entries if wanted is None else min(wanted / share, entries)
+        requests = 2.0 + words + min(taken, 8.0)
+        cost = Cost(requests, ENTRY_BYTES * entries * words, taken, 3.0, entries * words * LISTED / 1_000)
+        found = Estimate(cost, entries)
+        if not isinstance(tree, MatchAll) or (search.tree is not None and has_phrases(search.tree)):
+            found = self._fetch(found, taken)
+        return replace(found, rows=entries * share, form="ids")
 
     # --- scans ---
 
@@ -346,6 +403,27 @@ class _Estimator:
                 rows *= min(part.rows / every, 1.0) if every else 0.0
         spread = 1.0 if wanted is None else min(wanted / max(rows, LEAST), 1.0)
         return Estimate(cost, rows, spread, rows_kept=rows_kept)
+
+    def _nearest(self, node: NearestScan, wanted: float | None) -> Estimate:
+        """Lists of an index of vectors: those of large objects by ranges, small objects whole."""
+        found = self.facts.find_vectors(node.near.path)
+        assert found is not None, "the facts have the index of the plan"
+        probes = found.lists if node.probes is None else min(node.probes, found.lists)
+        share = probes / found.lists
+        is_large = found.bytes > LISTS_WHOLE_BYTES
+        requests = found.runs + (found.lists > 1) + (JOINED * probes if is_large else 0.0)
+        size = found.bytes * (share if is_large else 1.0) + found.lists * (found.dimensions + 4.0)
+        scanned = found.entries * share
+        work = NEAREST + scanned * (CODE + found.dimensions * PRODUCT) + found.lists * found.dimensions * PRODUCT
+        rows, cost = scanned + self.facts.tail_rows, Cost()
+        if node.child is not None:
+            below = self.of(node.child, None)
+            cost, rows = below.cost, min(below.rows, rows)
+            work += below.rows * MATCHED
+        rounds = 1.0 + (found.lists > 1) + is_large
+        cost += Cost(requests, size, scanned, rounds * (found.runs > 0), work / 1_000)
+        taken = rows if wanted is None else min(rows, wanted)
+        return Estimate(cost, taken, kept=0.0, rows_kept=self._rows_kept(self.facts.kept.all_rows()))
 
     def _tail(self, name: str) -> float:
         """What it takes to find the entries of changed documents, which is done once for each index."""

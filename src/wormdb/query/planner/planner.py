@@ -11,12 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from wormdb.bql.projection import fields_needed
 from wormdb.bql.tree import Filter, MatchNone, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
-from wormdb.query.physical import indexes, scans
+from wormdb.query.physical import indexes, nearest, scans, searches
+from wormdb.query.physical.nearest import NearestWay
 from wormdb.query.physical.question import Candidate, Question, Way, filter_paths, join_names
 from wormdb.query.plan import (
     Cost,
@@ -27,9 +30,11 @@ from wormdb.query.plan import (
     Order,
     Part,
     QueryPlan,
+    Rank,
     RejectedPlan,
     Residual,
     Scan,
+    TextScan,
     Union,
 )
 from wormdb.query.planner.cache import PlanCache, PlanChoice
@@ -41,6 +46,8 @@ from wormdb.query.selectivity import Selectivity
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
+    from wormdb.bql.nearest import Near
+    from wormdb.bql.search.search import SearchQuery
     from wormdb.format.path import Path
     from wormdb.query.plan import Node
     from wormdb.query.sources.source import Facts
@@ -78,6 +85,10 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
 
     Raises InvalidRequestError if the strategy that was asked for cannot answer it.
     """
+    if request.near is not None:
+        return _nearest_plans(request, request.near, facts)[0]
+    if request.search is not None:
+        return _search_plans(request, request.search, facts)[0]
     key = None if cache is None else shape_key(request)
     if cache is not None and (choice := cache.find(key, facts)) is not None:
         plan = _planned_again(request, facts, choice)
@@ -115,6 +126,10 @@ def candidates(request: QueryRequest, facts: Facts, *, without: Collection[str] 
 
     `without` names rules of the optimizer to leave out.
     """
+    if request.near is not None:
+        return _nearest_plans(request, request.near, facts, without=without)
+    if request.search is not None:
+        return _search_plans(request, request.search, facts)
     question = Question(request, facts, _simplified(request.filter, facts))
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
@@ -199,6 +214,77 @@ def _empty(request: QueryRequest) -> QueryPlan:
     return QueryPlan(Empty(), request.strategy or "index_lookup", _CONTRADICTION, Cost())
 
 
+# --- the nearest ---
+
+
+def _nearest_plans(
+    request: QueryRequest, near: Near, facts: Facts, *, without: Collection[str] = ()
+) -> list[QueryPlan]:
+    """The plans for the nearest documents, the cheapest first. No requests. Raises InvalidRequestError."""
+    resolved = nearest.resolve(near, facts)
+    matching = nearest.matching_request(request, resolved)
+    question = Question(matching, facts, _simplified(matching.filter, facts))
+    if isinstance(question.tree, MatchNone):
+        return [_empty(request)]
+    selectivity, speed = Selectivity(facts), speed_of(facts)
+    _rate(question)  # raises if the strategy that was asked for is impossible
+    ways = [
+        NearestWay(rated.candidate.strategy, rated.candidate.what, nearest.why_exact(rated.candidate.reason()), root)
+        for rated in _rated(question, without)
+        # Without a filter, columns narrow nothing: all documents would be fetched one by one.
+        if request.strategy == rated.candidate.strategy
+        or (request.strategy is None and (question.conjunction.filters or rated.candidate.way != ("columns", "fetch")))
+        for root in (nearest.rank(request, Rank(rated.root, resolved)),)
+    ]
+    if not resolved.is_exact and request.strategy is None:
+        ids = _rated(Question(nearest.ids_request(matching), facts, question.tree), without)[0].root
+        share = selectivity.share(question.tree)
+        ways += nearest.propose_lists(request, resolved, facts, question.tree, ids, share)
+    rated_ways = [(estimate(way.root, facts, selectivity), way) for way in ways]
+    rated_ways.sort(key=lambda pair: pair[0].score(speed))
+    least = max(rated_ways[0][0].score(speed), 1.0)
+    rejected = tuple(
+        RejectedPlan(way.strategy, way.what, each.cost, f"{each.score(speed) / least:.1f} times the cost")
+        for each, way in rated_ways[1 : 1 + _REJECTED_MAX]
+    )
+    return [QueryPlan(way.root, way.strategy, way.reason, each.cost, rejected) for each, way in rated_ways]
+
+
+def _search_plans(request: QueryRequest, query: SearchQuery, facts: Facts) -> list[QueryPlan]:
+    """The plans for a text search, the cheapest first. No requests. Raises InvalidRequestError."""
+    search = searches.resolve_search(query, facts)
+    tree = _simplified(request.filter, facts)
+    if isinstance(tree, MatchNone) or search.tree is None:
+        return [_empty(request)]
+    speed = speed_of(facts)
+    rated: list[tuple[float, QueryPlan]] = []
+    ways: list[tuple[Strategy, str | None, str]] = [("full_scan", None, searches.SCAN_REASON)]
+    if search.index is not None and any(each.name == search.index and each.is_ready for each in facts.texts):
+        ways.append(("index_lookup", search.index, f"text index {search.index} has the words"))
+    for strategy, index, reason in ways:
+        root = searches.arrange(request, TextScan(search, tree, index))
+        expected = estimate(root, facts, Selectivity(facts))
+        rated.append((expected.score(speed), QueryPlan(root, strategy, reason, expected.cost)))
+    rated.sort(key=lambda each: each[0])
+    allowed = [each for each in rated if request.strategy in {None, each[1].strategy}]
+    if not allowed:
+        raise InvalidRequestError(
+            f"Strategy {request.strategy!r} not available",
+            reason=f"of a text search {searches.SCAN_REASON}, or a text index has the words",
+            fix="leave the strategy to the planner",
+        )
+    return [_with_rejected(plan, score, rated) for score, plan in allowed]
+
+
+def _with_rejected(plan: QueryPlan, score: float, rated: Sequence[tuple[float, QueryPlan]]) -> QueryPlan:
+    others = [
+        RejectedPlan(other.strategy, other.reason, other.cost, f"{rate / max(score, 1.0):.1f} times the cost")
+        for rate, other in rated
+        if other is not plan
+    ]
+    return msgspec.structs.replace(plan, rejected=tuple(others))
+
+
 # --- the same choice again ---
 
 
@@ -267,7 +353,7 @@ def _entries(root: Node, facts: Facts) -> float:
 
 
 def _index_scans(node: Node) -> Iterator[IndexScan]:
-    while isinstance(node, Fetch | Residual | Order | Part):
+    while isinstance(node, Fetch | Residual | Order | Rank | Part):
         node = node.child
     if isinstance(node, IndexScan):
         yield node

@@ -27,7 +27,8 @@ from wormdb.format.kinds import MISSING, Document
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.query.plan import ALL_IDS
-from wormdb.query.sources.source import Entries, Facts, IndexFacts
+from wormdb.query.sources.source import Candidates, Entries, Facts, IndexFacts, VectorFacts
+from wormdb.query.sources.texts import find_texts
 from wormdb.settings import SAMPLE_ROWS
 from wormdb.system.deadline import module_lock
 from wormdb.system.types import LogNumber
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.lists.read import ListReader
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.entries import Range
     from wormdb.format.root import IndexRoot, Root
@@ -80,6 +82,8 @@ class RootKnowledge:
     """Of the last state with changes on top: what is below them is kept as if they were not there."""
     _readers: dict[str, tuple[Index, Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
     """The newest reader of each index, by name. Views are not kept, because they would keep the root in memory."""
+    _nearest: dict[str, tuple[Overlay, LogNumber, Definition, Candidates]] = field(default_factory=dict)
+    """The same of indexes of vectors."""
 
     def facts(self, view: View, ledger: Ledger) -> Facts:
         """The facts of a view, made once for each state. No requests; raises CorruptionError for a damaged root."""
@@ -107,6 +111,17 @@ class RootKnowledge:
         root = self._root_facts(view)
         kept = EngineResidency(ref(view.base), ledger.trees, view.definition, view.count, self._readers)
         return replace(_facts(view, root, tail), is_distant=ledger.is_distant, kept=kept)
+
+    def nearest(self, view: View, name: str, ledger: Ledger) -> Candidates:
+        """An index of vectors that is among the facts. Costs as `read_lists`, once for each state."""
+        from wormdb.query.sources.vectors import open_nearest
+
+        overlay, number, definition, held = self._nearest.get(name, (None, 0, None, None))
+        is_same = overlay is view.overlay and number == view.number and definition is view.definition
+        if held is None or not is_same:
+            held = open_nearest(view, name, ledger)
+            self._nearest[name] = (view.overlay, view.number, view.definition, held)
+        return held
 
     def reader(self, view: View, index: Index, ledger: Ledger) -> IndexReader:
         """An index that is among the facts, at the state of a view. Costs as `read_index`, once for each state."""
@@ -318,8 +333,10 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
         lacking_bytes={path: lacking for path, lacking in columns.items() if lacking},
         manifest=_manifest(view.definition.model),
         indexes=() if sum(entry.rows for entry in entries) > ATTACHED_ROWS_MAX else _indexes(view, root, tail, parts),
+        texts=find_texts(view, is_usable=sum(entry.rows for entry in entries) <= ATTACHED_ROWS_MAX),
         sample=sample,
         fields=_fitting(view, root.fields),
+        vectors=_vectors(view),
         version=(0 if root.root is None else root.root.revision << 32) | view.definition.number,
     )
 
@@ -349,6 +366,14 @@ def _fitting(view: View, fields: tuple[FieldStatistics, ...]) -> dict[str, Field
     from wormdb.engine.forward.analysis import fitting_statistics  # few collections were analyzed
 
     return fitting_statistics(view, fields)
+
+
+def _vectors(view: View) -> tuple[VectorFacts, ...]:
+    if not view.definition.indexes.lists:
+        return ()
+    from wormdb.query.sources.vectors import find_vector_facts  # few collections have lists
+
+    return find_vector_facts(view)
 
 
 def _manifest(model: Model | None) -> tuple[str, ...]:
@@ -431,6 +456,19 @@ class EngineSource:
         found = self.facts.find_index(name)
         assert found is not None, f"the facts have no index {name}"
         return self._known.reader(self.view, found.index, self.ledger)
+
+    def lists(self, name: str) -> ListReader | None:
+        """As `ListSource`. What lies on top of a state is in no list."""
+        from wormdb.engine.lists.read import read_lists  # most collections have none
+
+        status = self.view.definition.indexes.get(name)
+        if status is None or isinstance(self.view.overlay, TopOverlay):
+            return None
+        return read_lists(self.view, status.index, self.ledger.trees.lists)
+
+    def nearest(self, name: str) -> Candidates:
+        """As `NearestSource`. If blocks were attached since the root, they are read: 1 GET each."""
+        return self._known.nearest(self.view, name, self.ledger)
 
     def count_all(self) -> int:
         """As `CountingSource`."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
 from wormdb.query.plan import ALL_IDS
-from wormdb.query.sources.source import Entries, Facts
+from wormdb.query.sources.source import Entries, Facts, VectorFacts
+from wormdb.query.sources.texts import find_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,10 @@ class PastSource:
     def facts(self) -> Facts:
         """As `QuerySource`: that there were about as many documents as there are now."""
         root = None if self.view.place is None else self.view.place.root
-        return Facts(rows=self.view.count, blocks=1 if root is None else max(1, len(root.history)))
+        # An index tells by which distance vectors are compared, also where it cannot be read.
+        vectors = _vectors(self.view)
+        texts, blocks = find_texts(self.view, is_usable=False), 1 if root is None else max(1, len(root.history))
+        return Facts(rows=self.view.count, blocks=blocks, vectors=vectors, texts=texts)
 
     def scan(
         self,
@@ -64,3 +68,11 @@ class PastSource:
     def entries(self, name: str) -> Entries:
         """As `QuerySource`; there are none."""
         raise KeyError(name)
+
+
+def _vectors(view: View) -> tuple[VectorFacts, ...]:
+    if not view.definition.indexes.lists:
+        return ()
+    from wormdb.query.sources.vectors import find_vector_facts  # few collections have lists
+
+    return find_vector_facts(view)

@@ -14,26 +14,35 @@ from wormdb.query.plan import ALL_IDS
 from wormdb.schema.model import SYSTEM_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+    from wormdb.bql.nearest import Distance, Near
+    from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.lists.read import ListReader
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Entry, Range
     from wormdb.engine.tree.statistics import IndexStatistics
     from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.kinds import Document
+    from wormdb.format.path import Path
 
 __all__ = [
     "NOTHING_KEPT",
+    "Candidates",
     "CountingSource",
     "Entries",
     "Facts",
     "IndexFacts",
+    "ListSource",
+    "NearestSource",
     "NothingKept",
     "QuerySource",
     "Residency",
+    "TextFacts",
     "Traits",
+    "VectorFacts",
 ]
 
 
@@ -93,6 +102,32 @@ class CountingSource(Protocol):
 
     def count_all(self) -> int:
         """The exact number of documents. No requests."""
+        ...
+
+
+@runtime_checkable
+class ListSource(Protocol):
+    """A source that has indexes of lists."""
+
+    def lists(self, name: str) -> ListReader | None:
+        """A list index by its name; None if it cannot answer for this state. Costs as `read_lists`."""
+        ...
+
+
+@runtime_checkable
+class NearestSource(Protocol):
+    """A source with indexes of vectors."""
+
+    def nearest(self, name: str) -> Candidates:
+        """The candidates of an index by its name, one of `facts.vectors`. No requests yet."""
+        ...
+
+
+class Candidates(Protocol):
+    """What an index of vectors tells."""
+
+    def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = ...) -> Iterator[bytes]:
+        """Keys of ids, about the nearest first, of `probes` lists or all, and of the tail; with `among` only these."""
         ...
 
 
@@ -212,6 +247,33 @@ class IndexFacts:
         return not self.may_have_texts or self.may_have_texts[place]
 
 
+@dataclass(frozen=True, slots=True)
+class VectorFacts:
+    """One index of vectors."""
+
+    name: str
+    path: Path
+    dimensions: int
+    distance: Distance
+    entries: int = 0
+    """Vectors, without those of the tail."""
+    lists: int = 1
+    """About."""
+    runs: int = 0
+    bytes: int = 0
+    """Stored bytes of its lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """One index of words."""
+
+    name: str
+    fields: SearchFields
+    is_ready: bool = False
+    """Whether it can answer for every document of the state; what is searched does not depend on it."""
+
+
 Traits: TypeAlias = "tuple[int, tuple[tuple[Index, tuple[bool, ...], tuple[bool, ...]], ...]]"
 """The version of facts, and of each index what documents may have: if these are equal, the same plans are possible."""
 
@@ -237,6 +299,10 @@ class Facts:
     """The fields that the model gives the manifest, none if it has no manifest; None if all columns are its fields."""
     indexes: tuple[IndexFacts, ...] = ()
     """By name; ids have none of their own, because blocks are sorted by them."""
+    vectors: tuple[VectorFacts, ...] = ()
+    """The indexes of vectors, at most one a path."""
+    texts: tuple[TextFacts, ...] = ()
+    """The indexes of words, by name."""
     sample: tuple[Document, ...] = ()
     """Some documents, chosen fairly; long texts in them are shortened."""
     fields: Mapping[str, FieldStatistics] = field(default_factory=dict)
@@ -270,6 +336,10 @@ class Facts:
     def find_index(self, name: str) -> IndexFacts | None:
         """The index of that name, if it can be used."""
         return self._by_name.get(name)
+
+    def find_vectors(self, path: Path) -> VectorFacts | None:
+        """The index of the vectors at a path."""
+        return next((each for each in self.vectors if each.path == path), None)
 
     @cached_property
     def _by_name(self) -> dict[str, IndexFacts]:

@@ -104,3 +104,29 @@ def test_how_it_is_found(shop: str) -> None:
     for strategy in ("index_lookup", "manifest_fetch", "full_scan"):
         rows = worm(*arguments, "--strategy", strategy, "--format", "ndjson").lines
         assert [json.loads(row)["id"] for row in rows] == ["c0005"]
+
+
+def test_the_nearest_vectors_are_shown_with_their_scores(tmp_path: Path) -> None:
+    with wormdb.connect(tmp_path) as database:
+        database["things"].insert_many([{"id": "a", "v": [0, 1]}, {"id": "b", "v": [3, 0]}, {"id": "c"}])
+    arguments = ("table", "query", "things", "--near", "v=[1, 0]", "--exact", "--select", "n", "--url", str(tmp_path))
+    assert worm(*arguments).lines == ["id  n  _score", "--  -  ------", "b         1.0", "a         0.5", "(2 rows)"]
+    assert json.loads(worm(*arguments, "--json").text) == {
+        "rows": [{"id": "b", "_score": 1.0}, {"id": "a", "_score": 0.5}],
+        "nextPage": None,
+    }
+    assert worm(*arguments, "--format", "csv").lines == ["id,n,_score", "b,,1.0", "a,,0.5"]
+    written = '{"v": {"vector": [0, 1], "k": 1, "exact": true}}'
+    assert worm("table", "query", "things", "--near", written, "--count", "--url", str(tmp_path)).text == "1\n"
+
+
+def test_what_a_text_search_finds_is_shown_with_its_scores(tmp_path: Path) -> None:
+    with wormdb.connect(tmp_path) as database:
+        database["things"].insert_many([{"id": n, "t": text} for n, text in enumerate(["red shoe", "blue", "red red"])])
+    arguments = ("table", "query", "things", "--search", "Reds", "--in", "t^2", "--language", "english")
+    place = ("--url", str(tmp_path))
+    found = json.loads(worm(*arguments, "--json", *place).text)
+    assert [row["id"] for row in found["rows"]] == [2, 0]
+    assert all(row["_score"] > 0 for row in found["rows"])
+    assert worm(*arguments, "--count", *place).text == "2\n"
+    assert worm("table", "query", "things", "--search", "red", *place).code != 0

@@ -8,13 +8,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.cli.input.place import MODEL, ON_BROKEN, SCHEMA, URL, find_collection, model_of, open_database
-from wormdb.cli.input.question import AS_OF, CSV_SAFE, FILTER, SELECT, SORT, STRATEGY, QueryArguments, columns_for
-from wormdb.cli.show.rows import FORMATS, columns_of, json_rows, write_parts, write_rows, write_table
+from wormdb.cli.input.question import (
+    AS_OF,
+    CSV_SAFE,
+    EXACT,
+    FILTER,
+    LANGUAGE,
+    NEAR,
+    SEARCH,
+    SEARCH_FIELDS,
+    SELECT,
+    SORT,
+    STRATEGY,
+    QueryArguments,
+    columns_for,
+)
+from wormdb.cli.show.rows import FORMATS, json_rows, write_parts, write_rows, write_table
 from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.format import json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.api.results import Results
@@ -31,12 +47,19 @@ __all__ = ["command"]
         "worm table query Invoice --filter 'amount>100' --filter 'status=open,tags~vip' --format csv",
         'worm table query Invoice --filter \'{"$or": [{"amount": {"$gt": 100}}, {"status": "open"}]}\' --json',
         "worm table query Customer --filter email=ada@x.org --explain",
+        "worm table query Product --search 'red shoes -leather' --in title^3,body --language english --limit 5",
+        "worm table query Product --near 'embedding=[0.1, 0.2, 0.3]' --exact --select name",
     ),
 )
 @MODEL
 @FILTER
 @SORT
 @SELECT
+@NEAR
+@SEARCH
+@SEARCH_FIELDS
+@LANGUAGE
+@EXACT
 @click.option("--limit", type=int, metavar="N", help="How many rows at most.")
 @click.option("--offset", type=int, metavar="N", help="How many rows to skip.")
 @click.option("--page", metavar="TOKEN", help="Go on behind the page that ended with this token.")
@@ -69,14 +92,15 @@ def command(model: str, url: str, **options: Any) -> None:
             count = asked.find(collection).count()
             print_json({"count": count}) if options["as_json"] else click.echo(str(count))
         elif options["as_json"]:
-            _print_page(asked.find(collection))
+            found = asked.find(collection)
+            _print_page(found, asked.rows(found))
         else:
             known = model_of(database, collection)
             _print_rows(collection, asked, options["form"], known, is_safe=options["csv_safe"])
 
 
-def _print_page(found: Results[Any]) -> None:
-    write_parts(chain([b'{"rows": ['], json_rows(found)))
+def _print_page(found: Results[Any], rows: Iterable[Mapping[str, Any]]) -> None:
+    write_parts(chain([b'{"rows": ['], json_rows(rows)))
     click.echo(f'],\n"nextPage": {json.encode(found.next_page).decode()}}}')
 
 
@@ -85,9 +109,10 @@ def _print_rows(
 ) -> None:
     found = asked.find(collection)
     if form != "table":
-        write_rows(found, form, columns_for(asked, model), is_safe=is_safe)
+        write_rows(asked.rows(found), form, columns_for(asked, model), is_safe=is_safe)
         return
-    count = write_table(found, None if asked.names is None else columns_of(asked.names))
+    columns = None if asked.names is None else columns_for(asked, model)
+    count = write_table(asked.rows(found), columns)
     is_all = asked.limit is None or count < asked.limit
     rows = counted(count, "row", "rows")
     if not is_all and asked.is_of_all:

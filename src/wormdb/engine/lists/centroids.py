@@ -1,0 +1,165 @@
+"""The middles of lists: learned from a sample, and the list of a code among them.
+
+Lists are learned in two levels: first a few groups, then the lists of each group, so that lists of one group have
+numbers side by side and are stored so. Learning is in integers too: vectors are rounded to one scale, their sums are
+exact, and the middle of a list is their sum divided once. So the same sample gives the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.engine.lists.codes import encode_vectors, load_numpy, multiply, squares
+from wormdb.format.frame import corrupt
+
+if TYPE_CHECKING:
+    from wormdb.bql.nearest import Distance
+    from wormdb.engine.lists.codes import Codes, Floats, Singles
+
+__all__ = ["LISTS_MAX", "LIST_ROWS", "SAMPLE_ROWS", "Centroids", "count_lists", "decode_centroids", "learn"]
+
+LIST_ROWS: Final = 128
+"""Vectors of a list, about, when it is learned."""
+LISTS_MAX: Final = 65_536
+SAMPLE_ROWS: Final = 64
+"""Vectors for each list that lists are learned from."""
+_LEAST: Final = 512
+"""Of fewer vectors there is one list."""
+_ROUNDS: Final = 8
+_MAGIC: Final = b"VC1\0"
+_UNIT: Final = 4_095
+"""The greatest number of a vector when it is rounded for a sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Centroids:
+    """The middles of lists, as codes with their scales."""
+
+    codes: Codes
+    scales: Singles
+    squares: Floats
+
+    @property
+    def count(self) -> int:
+        """How many lists there are."""
+        return len(self.codes)
+
+    def rate(self, distance: Distance, codes: Codes, scales: Singles) -> Floats:
+        """How near each code is to each middle: more is nearer. Exact operations of float64 only. No requests."""
+        numpy = load_numpy()
+        products = multiply(codes, self.codes)
+        if distance == "euclidean":
+            own = self.scales.astype(numpy.float64)
+            near: Floats = (2.0 * own) * (scales.astype(numpy.float64)[:, None] * products) - own * own * self.squares
+            return near
+        lengths = numpy.sqrt(self.squares)
+        return numpy.divide(products, lengths, out=numpy.full(products.shape, -numpy.inf), where=lengths > 0)  # type: ignore[no-any-return] # numpy is loaded late
+
+    def assign(self, distance: Distance, codes: Codes, scales: Singles) -> Any:
+        """The number of the list of each code: the nearest, of equally near ones the first. No requests."""
+        numpy = load_numpy()
+        found = numpy.empty(len(codes), numpy.int64)
+        step = max(1, (1 << 22) // max(self.count, 1))
+        for start in range(0, len(codes), step):
+            part = slice(start, start + step)
+            found[part] = self.rate(distance, codes[part], scales[part]).argmax(axis=1)
+        return found
+
+    def encode(self) -> bytes:
+        """As it is stored. No requests."""
+        count, dimensions = self.codes.shape
+        head = _MAGIC + count.to_bytes(4, "little") + dimensions.to_bytes(4, "little")
+        return b"".join((head, self.scales.astype("<f4").tobytes(), self.codes.tobytes()))
+
+
+def decode_centroids(data: bytes, *, dimensions: int, name: str) -> Centroids:
+    """What `Centroids.encode` wrote into object `name`. No requests; raises CorruptionError."""
+    numpy = load_numpy()
+    count = int.from_bytes(data[4:8], "little")
+    is_whole = data[:4] == _MAGIC and int.from_bytes(data[8:12], "little") == dimensions
+    if not is_whole or not 1 <= count <= LISTS_MAX or len(data) != 12 + count * (4 + dimensions):
+        corrupt(name, "it has no middles of lists of this index")
+    scales = numpy.frombuffer(data, "<f4", count, 12).astype(numpy.float32)
+    codes = numpy.frombuffer(data, numpy.int8, offset=12 + 4 * count).reshape(count, dimensions)
+    return Centroids(codes, scales, squares(codes))
+
+
+def count_lists(vectors: int) -> int:
+    """How many lists so many vectors get. No requests."""
+    return 1 if vectors < _LEAST else min(ceil(vectors / LIST_ROWS), LISTS_MAX)
+
+
+def learn(distance: Distance, vectors: Singles, lists: int) -> Centroids | None:
+    """About `lists` middles of some vectors; None if there is nothing to tell apart. No requests."""
+    numpy = load_numpy()
+    codes, scales = encode_vectors(vectors)
+    kept = squares(codes) > 0
+    codes, scales = codes[kept], scales[kept]
+    lists = min(lists, len(codes) // 2)
+    if lists < 2:
+        return None
+    rounded = _round(distance, codes, scales)
+    sample = _Sample(distance, codes, scales, rounded)
+    groups = sample.split(numpy.arange(len(codes)), max(1, round(sqrt(lists))))
+    middles = []
+    for group in groups:
+        share = max(1, round(lists * len(group) / len(codes)))
+        middles += [sample.middle(part) for part in sample.split(group, share)]
+    return _centroids(numpy.concatenate(middles))
+
+
+def _round(distance: Distance, codes: Codes, scales: Singles) -> Any:
+    """Vectors as integers of one scale, whose sums are exact: of directions only, but for euclidean distances."""
+    numpy = load_numpy()
+    wide = codes.astype(numpy.float64)
+    if distance == "euclidean":
+        factors = scales.astype(numpy.float64) / (float(scales.max()) * 127) * _UNIT
+    else:
+        factors = _UNIT / numpy.sqrt(squares(codes))
+    return numpy.rint(wide * factors[:, None]).astype(numpy.int32)
+
+
+def _centroids(sums: Floats) -> Centroids:
+    numpy = load_numpy()
+    codes, scales = encode_vectors(sums.astype(numpy.float32))
+    return Centroids(codes, scales, squares(codes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    distance: Distance
+    codes: Codes
+    scales: Singles
+    rounded: Any
+
+    def split(self, rows: Any, parts: int) -> list[Any]:
+        """Some rows in about so many parts of rows that are near each other; none is empty."""
+        numpy = load_numpy()
+        if parts <= 1 or len(rows) <= parts:
+            return [rows]
+        # The sample is fair, so rows at equal distances in it are a fair beginning.
+        begin = rows[(numpy.arange(parts) * len(rows)) // parts]
+        middles = _centroids(self._scaled(self.rounded[begin].astype(numpy.float64)))
+        lists = middles.assign(self.distance, self.codes[rows], self.scales[rows])
+        for _ in range(_ROUNDS):
+            known = [rows[lists == number] for number in numpy.unique(lists)]
+            middles = _centroids(numpy.concatenate([self.middle(part) for part in known]))
+            following = middles.assign(self.distance, self.codes[rows], self.scales[rows])
+            if (following == lists).all():
+                break
+            lists = following
+        return [rows[lists == number] for number in numpy.unique(lists)]
+
+    def middle(self, rows: Any) -> Floats:
+        """The middle of some rows, as one row."""
+        numpy = load_numpy()
+        total = self.rounded[rows].sum(axis=0, dtype=numpy.int64).astype(numpy.float64)
+        return self._scaled(total / len(rows))[None, :]
+
+    def _scaled(self, rounded: Floats) -> Floats:
+        """Rounded numbers as they were before."""
+        if self.distance == "euclidean":
+            return rounded * (float(self.scales.max()) * 127 / _UNIT)
+        return rounded / _UNIT

@@ -1,0 +1,97 @@
+"""Vectors as codes of one byte a number, and products of codes: exact integers, the same on every machine.
+
+A code is the vector divided by its scale and rounded to -127 … 127; its scale is the greatest number divided by 127.
+Products of two codes are sums of integers below 2^24 for up to 1,040 dimensions, so float32 has them exactly in
+whatever order they are added; longer ones are added in float64. What is made of products (a cosine, a distance) is made
+by single operations of float64, which IEEE 754 fixes. So the list of a code is a function of the code alone.
+
+With the package numkong products are made of the bytes as they are; without it numpy makes the same ones, more slowly.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from wormdb.system.installed import load
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wormdb.bql.nearest import Distance
+
+    Floats: TypeAlias = "NDArray[np.float64]"
+    Singles: TypeAlias = "NDArray[np.float32]"
+    Codes: TypeAlias = "NDArray[np.int8]"
+
+__all__ = ["encode_vectors", "find_kernel", "load_numpy", "multiply", "rough_scores", "squares"]
+
+_STEPS: Final = 127
+_EXACT_DIMENSIONS: Final = 1_040
+"""127 * 127 * 1,040 is below 2^24: sums of so many products are exact in float32."""
+_MANY_ROWS: Final = 1_024
+"""Rows that are multiplied at once, so that their float32 stay in the cache of the processor."""
+
+
+def load_numpy() -> Any:
+    """The package numpy; raises MissingExtraError naming the extra."""
+    return load("numpy")
+
+
+def encode_vectors(vectors: Singles) -> tuple[Codes, Singles]:
+    """The codes of vectors, one a row, and their scales. No requests."""
+    numpy = load_numpy()
+    greatest = numpy.abs(vectors).max(axis=1, initial=0.0).astype(numpy.float64)
+    scales = (greatest / _STEPS).astype(numpy.float32)
+    # The least numbers of float32 divided by 127 are zero: such vectors have codes of zeros.
+    divisors = numpy.where(scales > 0, scales, numpy.float32(1)).astype(numpy.float64)
+    codes = numpy.rint(vectors.astype(numpy.float64) / divisors[:, None])
+    return numpy.clip(codes, -_STEPS, _STEPS).astype(numpy.int8), scales
+
+
+def multiply(rows: Codes, others: Codes) -> Floats:
+    """The product of each row with each of the others, as exact integers in float64. No requests."""
+    numpy = load_numpy()
+    kernel = find_kernel()
+    if kernel is not None:
+        packed = kernel.dots_pack(numpy.ascontiguousarray(others))
+        products = kernel.dots_packed(numpy.ascontiguousarray(rows), packed)
+        exact: Floats = numpy.asarray(products).astype(numpy.float64)
+        return exact
+    kind = numpy.float32 if rows.shape[1] <= _EXACT_DIMENSIONS else numpy.float64
+    right = others.astype(kind).T
+    made: Floats = numpy.empty((len(rows), len(others)), numpy.float64)
+    for start in range(0, len(rows), _MANY_ROWS):
+        made[start : start + _MANY_ROWS] = rows[start : start + _MANY_ROWS].astype(kind) @ right
+    return made
+
+
+def squares(codes: Codes) -> Floats:
+    """The product of each row with itself, an exact integer. No requests."""
+    numpy = load_numpy()
+    wide = codes.astype(numpy.int32)
+    exact: Floats = numpy.einsum("ij,ij->i", wide, wide).astype(numpy.float64)
+    return exact
+
+
+def rough_scores(distance: Distance, products: Floats, factors: Singles, scale: float) -> Floats:
+    """What orders rows as scores do, of products with one code: more is nearer. No requests.
+
+    `factors` is a column or two of each row, as payloads have them; `scale` that of the other code.
+    """
+    first = factors[:, 0].astype(products.dtype)
+    if distance == "euclidean":
+        # d² = |a|² - 2ab + |b|², of which |b|² is the same for all.
+        return 2.0 * scale * first * products - factors[:, 1].astype(products.dtype)
+    return products * first
+
+
+@cache
+def find_kernel() -> Any:
+    """The package numkong; None if it is not installed. No requests."""
+    try:
+        return import_module("numkong")
+    except ImportError:
+        return None

@@ -1,0 +1,148 @@
+"""Rows by the nearness of their vectors: the best of any number of them.
+
+Every score that is shown is exact, as `wormdb.bql.nearest` has it. With numpy a whole batch is scored roughly first,
+and only rows that may be among the best are scored exactly; the answer is the same without it.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.bql.nearest import Near, make_scorer
+from wormdb.format.path import get_direct
+from wormdb.format.vector import read_vector
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch, join_documents
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["Ranking"]
+
+_SLACK_ROWS: Final = 1_024
+_ROUGH_ROWS: Final = 32
+"""Fewer rows are scored exactly at once."""
+_ROUGH_ERROR: Final = 1e-9
+"""Rough scores differ from exact ones by less: sums of 4,096 products in float64 by 1e-12 of the lengths."""
+
+
+class Ranking:
+    """Takes rows in any order, and gives the best `near.k` of them with their scores. `near` has a distance."""
+
+    def __init__(self, near: Near) -> None:
+        """Begins without rows."""
+        self._near = near
+        self._score = make_scorer(near)
+        self._rough = _make_rough(near)
+        self._found: list[tuple[float, bytes, int, int]] = []
+        """The negative score, the key, and where the row is."""
+        self._batches: list[ReadBatch] = []
+        self._bound = float("-inf") if near.min_score is None else near.min_score
+        """No row with a lower score is among the best."""
+
+    def add(self, batch: ReadBatch) -> None:
+        """Add some rows, which have their documents or a column of the vectors."""
+        rows, scores = self._scored(self._values(batch))
+        if not rows:
+            return
+        picked, place = batch.pick(rows), len(self._batches)
+        self._batches.append(picked)
+        self._found += [
+            (-score, key, place, row) for row, (score, key) in enumerate(zip(scores, picked.keys, strict=True))
+        ]
+        if len(self._found) > 2 * self._near.k + _SLACK_ROWS:
+            self._settle()
+
+    def finish(self) -> tuple[RowBatch, dict[bytes, float]]:
+        """The best rows in their order, and the score of each by its key."""
+        self._settle()
+        scores = {key: -score for score, key, _, _ in self._found}
+        wholes = list(self._wholes())
+        if len(wholes) < len(self._batches) or not wholes:
+            return KeyBatch(list(scores)), scores
+        starts = list(accumulate(map(len, wholes), initial=0))
+        return join_documents(wholes).pick([starts[place] + row for _, _, place, row in self._found]), scores
+
+    def _values(self, batch: ReadBatch) -> Sequence[Any]:
+        if isinstance(batch, ColumnBatch):
+            return batch.portion.values(self._near.field)
+        return [get_direct(document, self._near.path) for document in batch.documents]
+
+    def _scored(self, values: Sequence[Any]) -> tuple[list[int], list[float]]:
+        """The rows of a batch that may be among the best, and their scores."""
+        length = len(self._near.vector)
+        rows: list[int] = []
+        vectors: list[array[float]] = []
+        for row, value in enumerate(values):
+            vector = read_vector(value, length)
+            if not isinstance(vector, str):
+                rows.append(row)
+                vectors.append(vector)
+        if self._rough is not None and len(rows) > max(_ROUGH_ROWS, self._near.k):
+            chosen = self._rough.choose(vectors, self._near.k, self._bound)
+            rows, vectors = [rows[place] for place in chosen], [vectors[place] for place in chosen]
+        bound = self._bound
+        found = [(row, score) for row, score in zip(rows, map(self._score, vectors), strict=True) if score is not None]
+        found = [each for each in found if each[1] >= bound]
+        return [row for row, _ in found], [score for _, score in found]
+
+    def _settle(self) -> None:
+        """Hold the best rows in order, and nothing else."""
+        self._found.sort()
+        del self._found[self._near.k :]
+        if len(self._found) == self._near.k:
+            self._bound = max(self._bound, -self._found[-1][0])
+        chosen: dict[int, list[int]] = {}
+        for _, _, place, row in self._found:
+            chosen.setdefault(place, []).append(row)
+        places = {place: new for new, place in enumerate(chosen)}
+        numbers = {(place, row): new for place, rows in chosen.items() for new, row in enumerate(rows)}
+        self._batches = [self._batches[place].pick(rows) for place, rows in chosen.items()]
+        self._found = [(score, key, places[place], numbers[place, row]) for score, key, place, row in self._found]
+
+    def _wholes(self) -> Iterator[DocumentBatch]:
+        """The batches that have documents."""
+        for batch in self._batches:
+            if isinstance(batch, DocumentBatch):
+                yield batch
+            elif batch.is_whole:
+                yield batch.decoded()
+
+
+class _RoughScorer:
+    """Scores many vectors at once, in float64 by numpy, to leave out those that cannot be among the best."""
+
+    def __init__(self, near: Near) -> None:
+        import numpy as np
+
+        self._np = np
+        self._near = near
+        self._own = np.array(near.vector, np.float64)
+
+    def choose(self, vectors: Sequence[array[float]], k: int, bound: float) -> list[int]:
+        """The places of all vectors that may be among the best `k`, and may have a score of `bound`."""
+        np, own = self._np, self._own
+        rows = np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), len(own)).astype(np.float64)
+        error = _ROUGH_ERROR
+        if self._near.distance == "euclidean":
+            rows -= own
+            scores = 1.0 / (1.0 + np.einsum("ij,ij->i", rows, rows))
+        else:
+            lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * np.sqrt(own @ own)
+            scores = rows @ own
+            if self._near.distance == "cosine":
+                scores = np.divide(scores, lengths, out=np.full(len(vectors), -3.0), where=lengths > 0)
+            else:
+                error *= 1.0 + float(lengths.max())
+            scores = (1.0 + scores) / 2.0
+        least = max(float(np.partition(scores, len(scores) - k)[len(scores) - k]) - error, bound)
+        places: list[int] = np.flatnonzero(scores >= least - error).tolist()
+        return places
+
+
+def _make_rough(near: Near) -> _RoughScorer | None:
+    try:
+        return _RoughScorer(near)
+    except ModuleNotFoundError:
+        return None

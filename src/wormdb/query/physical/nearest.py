@@ -1,0 +1,129 @@
+"""The nearest documents: which of those that match are scored, and by what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from wormdb.bql.projection import parse_projection
+from wormdb.bql.tree import Filter, MatchAll
+from wormdb.engine.lists.probes import RECALL, count_probes
+from wormdb.errors import InvalidRequestError
+from wormdb.query.plan import Fetch, NearestScan, Node, Part, Rank, Residual
+from wormdb.query.request import BY_ID, PlanStrategy, QueryRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.bql.nearest import Near
+    from wormdb.query.sources.source import Facts, VectorFacts
+
+__all__ = ["NearestWay", "ids_request", "matching_request", "propose_lists", "rank", "resolve", "why_exact"]
+
+SHARE_USUAL: Final = 0.3
+"""If a filter finds this share of all documents or more, as many lists are read as without it."""
+ENOUGH_LEAST: Final = 10
+"""Candidates beside the wanted rows that are scored by their documents at least …"""
+ENOUGH_MOST: Final = 50
+"""… and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearestWay:
+    """One way to find the nearest documents."""
+
+    strategy: PlanStrategy
+    what: str
+    reason: str
+    root: Node
+
+
+def resolve(near: Near, facts: Facts) -> Near:
+    """What is asked for, by the distance of the index if none was given. No requests.
+
+    Raises InvalidRequestError if no index serves it and an exact answer was not asked for, and for a vector of another
+    length than the index has.
+    """
+    what = f"near {near.field}"
+    found = facts.find_vectors(near.path)
+    if found is None:
+        if not near.is_exact:
+            reason = f"no vector index on {near.field} is ready"
+            fix = f'create_vector_index("{near.field}", dimensions={len(near.vector)}), or ask with exact=True'
+            raise InvalidRequestError(what, reason=reason, fix=fix)
+        return near.by(near.distance or "cosine")
+    if len(near.vector) != found.dimensions:
+        raise InvalidRequestError(
+            what,
+            reason=f"index {found.name} has {found.dimensions} dimensions, the vector {len(near.vector)}",
+            fix="make the vector as those of the documents were made",
+        )
+    if near.distance not in {None, found.distance} and not near.is_exact:
+        raise InvalidRequestError(
+            what,
+            reason=f"index {found.name} is by {found.distance}, not by {near.distance}",
+            fix="leave out distance, or ask with exact=True",
+        )
+    return near.by(near.distance or found.distance)
+
+
+def matching_request(request: QueryRequest, near: Near) -> QueryRequest:
+    """What finds all documents that may be ranked, with their vectors. No requests."""
+    return replace(
+        request,
+        near=None,
+        sort=BY_ID,
+        limit=None,
+        offset=0,
+        projection=parse_projection([near.field]),
+        is_count=False,
+        is_raw=False,
+    )
+
+
+def ids_request(matching: QueryRequest) -> QueryRequest:
+    """What finds the ids alone of all documents that match. No requests."""
+    return replace(matching, projection=parse_projection(["_id"]))
+
+
+def propose_lists(
+    request: QueryRequest, near: Near, facts: Facts, tree: Filter, ids: Node, share: float
+) -> Iterator[NearestWay]:
+    """The ways by lists of the index: alone, with the filter on candidates, or only of ids that match. No requests.
+
+    `ids` finds the ids that match, `share` is their share of all documents.
+    """
+    found = facts.find_vectors(near.path)
+    assert found is not None, "without an index only an exact answer is possible"
+    probes: int | None = count_probes(found.lists, near.recall)
+    recall = RECALL if near.recall is None else near.recall
+    enough = near.k + min(max(near.k, ENOUGH_LEAST), ENOUGH_MOST)
+    if isinstance(tree, MatchAll):
+        root = Rank(Fetch(NearestScan(found.name, near, probes)), near, enough)
+        reason = f"index {found.name}, {_lists(probes, found)}, recall about {recall:g}"
+        yield NearestWay("nearest", f"lists of {found.name}", reason, rank(request, root))
+        return
+    if probes is not None and share < SHARE_USUAL:
+        # Few of the rows of a list match, so more lists are needed; of very few matches all are.
+        is_few = share * facts.rows <= 2 * found.entries * probes / found.lists
+        probes = None if is_few or 2 * probes >= found.lists else 2 * probes
+    reason = f"index {found.name}, {_lists(probes, found)}"
+    only = Rank(Fetch(NearestScan(found.name, near, probes, ids)), near, enough)
+    yield NearestWay("nearest", f"lists of {found.name}, only matches", f"{reason}, only matches", rank(request, only))
+    tested = Rank(Residual(Fetch(NearestScan(found.name, near, probes)), tree), near, enough)
+    what = f"lists of {found.name}, candidates tested"
+    yield NearestWay("nearest", what, f"{reason}, candidates tested", rank(request, tested))
+
+
+def _lists(probes: int | None, found: VectorFacts) -> str:
+    return "all lists" if probes is None else f"{probes:,} of {found.lists:,} lists"
+
+
+def rank(request: QueryRequest, root: Node) -> Node:
+    """The rows between offset and limit of what is ranked. No requests."""
+    return root if request.limit is None and not request.offset else Part(root, request.offset, request.limit)
+
+
+def why_exact(reason: str) -> str:
+    """What an exact plan does, and how the matches are found. No requests."""
+    return f"exact, every match is scored; {reason}"

@@ -1,0 +1,63 @@
+"""Text search: in which fields, and by which ways its documents are found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wormdb.errors import InvalidRequestError
+from wormdb.query.plan import Fetch, Node, Order, Part, TextScan
+from wormdb.schema.problems import did_you_mean
+
+if TYPE_CHECKING:
+    from wormdb.bql.search.rank import Search
+    from wormdb.bql.search.search import SearchQuery
+    from wormdb.query.request import QueryRequest
+    from wormdb.query.sources.source import Facts, TextFacts
+
+__all__ = ["SCAN_REASON", "arrange", "resolve_search"]
+
+SCAN_REASON = "every document is read and scored"
+
+
+def resolve_search(query: SearchQuery, facts: Facts) -> Search:
+    """What is searched for, in the fields that were named or in those of a text index. No requests.
+
+    Raises InvalidRequestError if there is no such index, or several, and for a search that cannot be read.
+    """
+    if query.fields is not None:
+        same = next((each for each in facts.texts if each.fields == query.fields), None)
+        return query.over(query.fields, None if same is None else same.name)
+    known = _find_index(query, facts)
+    if query.language not in {None, known.fields.language}:
+        raise InvalidRequestError(
+            f"a search in {query.language}",
+            reason=f"text index {known.name} is of language {known.fields.language}",
+            fix="leave out $language",
+        )
+    return query.over(known.fields, known.name)
+
+
+def _find_index(query: SearchQuery, facts: Facts) -> TextFacts:
+    what, names = f"the search {query.text!r:.60}", [each.name for each in facts.texts]
+    if query.index is not None:
+        found = next((each for each in facts.texts if each.name == query.index), None)
+        if found is None:
+            fix = did_you_mean(query.index, names) if names else "create one with create_text_index"
+            raise InvalidRequestError(what, reason=f"there is no text index {query.index!r:.60}", fix=fix)
+        return found
+    if len(names) != 1:
+        reason = f"there are {len(names)} text indexes: {', '.join(names)}" if names else "there is no text index"
+        fix = 'name fields: {"query": "red shoes", "fields": ["title^3", "body"]}'
+        if names:
+            fix = f'name one: {{"query": "red shoes", "index": "{names[0]}"}}'
+        raise InvalidRequestError(what, reason=reason, fix=fix)
+    return facts.texts[0]
+
+
+def arrange(request: QueryRequest, found: TextScan) -> Node:
+    """The rows in their order, and the part of them that is asked for. No requests."""
+    root: Node = found if request.is_count else Fetch(found)
+    if request.sort.fields and not request.is_count:
+        first = None if request.limit is None else request.offset + request.limit
+        root = Order(root, request.sort, first)
+    return root if request.limit is None and not request.offset else Part(root, request.offset, request.limit)

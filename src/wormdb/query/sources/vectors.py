@@ -1,0 +1,62 @@
+"""Indexes of vectors at the state of a view: what a planner knows of them, and what reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wormdb.engine.lists.centroids import count_lists
+from wormdb.engine.lists.definition import kind_for
+from wormdb.engine.lists.nearest import NearestReader
+from wormdb.engine.lists.read import read_lists
+from wormdb.engine.lists.vector_kind import VectorKind
+from wormdb.query.sources.source import VectorFacts
+
+if TYPE_CHECKING:
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state.view import View
+    from wormdb.format.root import IndexRoot
+
+__all__ = ["find_vector_facts", "open_nearest"]
+
+
+def find_vector_facts(view: View) -> tuple[VectorFacts, ...]:
+    """The indexes of vectors that answer for a view, of each path the first by name. No requests."""
+    found: dict[tuple[str, ...], VectorFacts] = {}
+    for index in view.definition.indexes.lists:
+        if index.kind != VectorKind.name:
+            continue
+        kind = kind_for(index)
+        assert isinstance(kind, VectorKind)
+        stored = None if view.place is None else view.place.root.index(index.name)
+        if view.place is None or (stored is not None and stored.lists is not None and not view.outdates(index)):
+            found.setdefault(kind.path, _facts_of(index.name, kind, stored))
+    return tuple(found.values())
+
+
+def _facts_of(name: str, kind: VectorKind, stored: IndexRoot | None) -> VectorFacts:
+    head = None if stored is None else stored.lists
+    if head is None:
+        return VectorFacts(name, kind.path, kind.dimensions, kind.distance)
+    return VectorFacts(
+        name,
+        kind.path,
+        kind.dimensions,
+        kind.distance,
+        entries=head.entries,
+        lists=1 if head.trained is None else count_lists(head.trained.documents),
+        runs=len(head.runs),
+        bytes=head.size,
+    )
+
+
+def open_nearest(view: View, name: str, ledger: Ledger) -> NearestReader:
+    """An index of vectors that is among the facts, at the state of a view. Costs as `read_lists`."""
+    status = view.definition.indexes.get(name)
+    assert status is not None, "facts name only indexes that can answer"
+    reader = read_lists(view, status.index, ledger.trees.lists)
+    assert reader is not None, "facts name only indexes that can answer"
+    kind = kind_for(status.index)
+    assert isinstance(kind, VectorKind)
+    # It is kept for as long as the root is known; its view would keep that in memory.
+    return NearestReader(replace(reader, view=None), kind)  # type: ignore[arg-type] # only a tally asks for the view

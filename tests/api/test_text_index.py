@@ -1,0 +1,161 @@
+"""Text indexes: under any history they find what the documents say, with the same scores, by every plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wormdb
+from wormdb.bql.search.fields import parse_fields
+from wormdb.bql.search.rank import rank_documents
+from wormdb.bql.search.search import SearchQuery
+from wormdb.errors import AlreadyExistsError, InvalidRequestError
+from wormdb.storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+
+FIELDS = parse_fields(["title^3", "parts.text"], "english")
+WORDS = ["run", "running", "shoe", "shoes", "red", "reddish", "blue", "the"]
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
+BODIES = st.fixed_dictionaries(
+    {"title": TEXTS | st.none(), "parts": st.lists(st.fixed_dictionaries({"text": TEXTS}), max_size=2)}
+)
+IDS = st.integers(0, 9)
+STEPS = st.one_of(
+    st.tuples(st.just("save"), IDS, BODIES),
+    st.tuples(st.just("save"), IDS, BODIES),
+    st.tuples(st.just("many"), st.lists(st.tuples(IDS, BODIES), min_size=1, max_size=6)),
+    st.tuples(st.just("delete"), IDS),
+    st.tuples(st.just("forward")),
+)
+SEARCHES = [
+    *("red", "run shoe", "red OR blue", "shoe -red", "re*", "title:red", "title:re* OR parts.text:blue"),
+    *('"running shoe"', 'blue OR "red shoe"', 'shoe -"red shoe"', "red -(blue OR title:run)"),
+]
+
+
+def truth(text: str, state: dict[int, Any]) -> list[tuple[int, float]]:
+    documents = [{"_id": key, **body} for key, body in state.items()]
+    return [(each["_id"], score) for score, each in rank_documents(SearchQuery(text).over(FIELDS), documents)]
+
+
+def told(found: Any) -> list[tuple[Any, float]]:
+    return [(row["id"], score) for row, score in found.scored()]
+
+
+def take(things: Collection[Document], state: dict[int, Any], step: Any) -> None:
+    match step:
+        case ("save", key, body):
+            things.save({"id": key, **body})
+            state[key] = body
+        case ("many", rows):
+            for key, body in dict(rows).items():
+                things.save({"id": key, **body})
+                state[key] = body
+        case ("delete", key):
+            things.delete(key)
+            state.pop(key, None)
+        case _:
+            things.forward()
+
+
+@settings(max_examples=settings().max_examples // 10)
+@given(before=st.lists(STEPS, max_size=5), after=st.lists(STEPS, max_size=14), data=st.data())
+def test_any_history_is_searched_as_its_documents(before: list[Any], after: list[Any], data: st.DataObject) -> None:
+    with wormdb.connect(MemoryStore(), settings=wormdb.Settings(forward="manual")) as database:
+        things: Collection[Document] = database["things"]
+        state: dict[int, Any] = {}
+        for step in before:
+            take(things, state, step)
+        things.create_text_index(["title^3", "parts.text"], language="english", wait=data.draw(st.booleans()))
+        for step in after:
+            take(things, state, step)
+        for text in data.draw(st.lists(st.sampled_from(SEARCHES), min_size=2, max_size=4, unique=True)):
+            expected = truth(text, state)
+            found = things.find(search=text)
+            assert told(found) == expected
+            assert found.count() == len(expected)
+            ready = things.indexes()[-1].state == "ready"
+            for strategy in ("full_scan", "index_lookup") if ready else ("full_scan",):
+                assert told(things.find(search=text, strategy=strategy)) == expected  # type: ignore[arg-type]
+                low = [each for each in expected if each[0] < 5]
+                assert told(things.find({"_id": {"$lt": 5}}, search=text, strategy=strategy, limit=2)) == low[:2]  # type: ignore[arg-type]
+        things.forward()
+        assert [each for each in database.verify() if not each.is_sound] == []
+
+
+@pytest.fixture
+def shop() -> Iterator[Collection[Document]]:
+    with wormdb.connect(MemoryStore(), settings=wormdb.Settings(forward="manual")) as database:
+        made: Collection[Document] = database["shop"]
+        made.insert_many([{"id": n, "title": f"red shoe {n}" if n % 2 else f"blue shoe {n}"} for n in range(300)])
+        made.create_text_index("title", language="english")
+        yield made
+
+
+def test_an_index_is_used_and_explain_says_so(shop: Collection[Document]) -> None:
+    explained = shop.explain(search="red shoes 7", limit=5, analyze=True)
+    assert explained.strategy == "index_lookup"
+    assert explained.reason == "text index text has the words"
+    assert "TextScan  text, 'red shoes 7' in title in english" in str(explained)
+    assert [each.strategy for each in explained.rejected] == ["full_scan"]
+    assert explained.rows == 1
+
+
+def test_mongodb_spells_a_search_as_text(shop: Collection[Document]) -> None:
+    found = shop.find(
+        {"$text": {"$search": "red 7 -9"}, "_id": {"$lt": 12}},
+        {"title": 1, "score": {"$meta": "textScore"}},
+        sort=[("score", {"$meta": "textScore"})],  # type: ignore[list-item]
+        limit=3,
+    )
+    rows = found.to_list()
+    assert [row["id"] for row in rows] == [7, 1, 3]
+    assert [row["score"] for row in rows] == [score for _, score in found.scored()]
+    assert set(rows[0]) == {"id", "title", "score"}
+    assert shop.count({"$text": {"$search": "red"}}) == 150
+    assert shop.aggregate(
+        count=True, max="_id", filter={"$and": [{"$text": {"$search": "red"}}, {"_id": {"$lt": 8}}]}
+    ) == {
+        "count": 4,
+        "max": 7,
+    }
+    whole = shop.find_one({"$text": {"$search": "red 7"}}, {"score": {"$meta": "textScore"}})
+    assert whole is not None
+    assert set(whole) >= {"id", "title", "score"}
+    assert shop.find({"$text": {"$search": "-red"}}).to_list() == []
+    with pytest.raises(InvalidRequestError, match="of language english"):
+        shop.find({"$text": {"$search": "red", "$language": "german"}}).to_list()
+
+
+def test_an_index_is_made_once_described_and_dropped(shop: Collection[Document]) -> None:
+    assert shop.create_text_index(["title"], language="english").state == "ready"
+    with pytest.raises(AlreadyExistsError):
+        shop.create_text_index(["title^2"], language="english")
+    described = shop.describe_index("text")
+    assert described.fields == ("title",)
+    assert shop.create_text_index(["title^2"], name="heavy").state == "ready"
+    with pytest.raises(InvalidRequestError, match="2 text indexes: heavy, text"):
+        shop.find(search="red").to_list()
+    assert shop.find(search={"query": "reds", "index": "text"}).count() == 150
+    assert shop.find(search={"query": "reds", "index": "heavy"}).count() == 0
+    shop.drop_index("heavy")
+    assert shop.find(search="reds").count() == 150
+    same = shop.explain(search={"query": "reds", "fields": ["title"], "language": "english"})
+    assert same.strategy == "index_lookup"
+
+
+def test_a_moment_is_searched_by_the_fields_of_the_index(shop: Collection[Document]) -> None:
+    then = shop.refresh()
+    shop.delete_many({"_id": {"$gte": 10}})
+    shop.forward()
+    assert shop.find(search="red").count() == 5
+    assert shop.find(search="red", as_of=then).count() == 150
+    assert shop.explain(search="red", as_of=then).strategy == "full_scan"

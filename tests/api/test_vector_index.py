@@ -1,0 +1,234 @@
+"""An index of vectors, from its creation to its end: what it answers lies within the state, with the right scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wormdb
+from wormdb.bql.match import compile_filter
+from wormdb.bql.nearest import DISTANCES, Near, nearest
+from wormdb.bql.parse import parse_filter
+from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from wormdb.query.execute.answer import run_plan
+from wormdb.query.planner.planner import candidates
+from wormdb.query.request import QueryRequest
+from wormdb.query.sources.engine import EngineSource
+from wormdb.storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+
+MANUAL = wormdb.Settings(forward="manual")
+NUMBERS = st.integers(-3, 3).map(float)
+VECTORS = st.lists(NUMBERS, min_size=3, max_size=3).filter(any)
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 11), st.none() | VECTORS | st.just("delete"), st.integers(0, 2))
+    | st.sampled_from(["forward", "create", "drop"]),
+    max_size=25,
+)
+
+
+def plans(made: Collection[Document], request: QueryRequest) -> Iterator[tuple[str, list[tuple[Any, float | None]]]]:
+    """The answer of every plan, by its strategy."""
+    access = made._access
+    source = EngineSource(access.present(), access.ledger)
+    for plan in candidates(request, source.facts):
+        hits = list(run_plan(plan.root, request, source))
+        yield plan.strategy, [(hit.document["_id"], hit.score) for hit in hits]
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(changes=CHANGES, distance=st.sampled_from(DISTANCES), own=VECTORS, k=st.integers(1, 14))
+def test_every_plan_gives_the_nearest_after_any_history(
+    changes: list[Any], distance: Any, own: list[float], k: int
+) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    store = MemoryStore()
+    has_index = False
+    with wormdb.connect(store, settings=MANUAL) as one, wormdb.connect(store, settings=MANUAL) as other:
+        for place, change in enumerate(changes):
+            made = (one, other)[place % 2]["things"]
+            if change == "forward":
+                made.forward()
+            elif change == "create":
+                made.create_vector_index("v", dimensions=3, distance=distance)
+                has_index = True
+            elif change == "drop":
+                if has_index:
+                    made.drop_index("v")
+                has_index = False
+            else:
+                number, vector, shelf = change
+                if vector == "delete":
+                    if number in state:
+                        made.delete_one({"_id": number})
+                    state.pop(number, None)
+                else:
+                    state[number] = {"_id": number, "v": vector, "shelf": shelf}
+                    made.replace_one({"_id": number}, {"v": vector, "shelf": shelf}, upsert=True)
+        for written in ({}, {"shelf": 1}, {"shelf": {"$lte": 1}, "v.0": {"$gte": 0}}):
+            tree = parse_filter(written)
+            near = Near(("v",), tuple(own), k, distance, is_exact=not has_index)
+            expected = [
+                (document["_id"], score)
+                for score, document in nearest(near, filter(compile_filter(tree), state.values()))
+            ]
+            for database in (one, other):
+                answers = list(plans(database["things"], QueryRequest(filter=tree, near=near)))
+                assert all(found == expected for _, found in answers)
+                assert ("nearest" in {strategy for strategy, _ in answers}) is has_index or not state
+
+
+# --- many vectors, in learned lists ---
+
+
+def clustered(rows: int, seed: int = 1) -> Any:
+    chance = np.random.default_rng(seed)
+    middles = chance.normal(size=(20, 8))
+    return (middles[chance.integers(0, 20, rows)] + 0.5 * chance.normal(size=(rows, 8))).astype(np.float32)
+
+
+VECTOR_ROWS = clustered(900)
+
+
+def document(number: int, vector: Any) -> dict[str, Any]:
+    return {"id": number, "shelf": number % 5, "v": vector.tolist()}
+
+
+def recall_of(made: Collection[Document], state: dict[int, Any], filter: Any = None, **options: Any) -> float:  # noqa: A002 - as in find
+    """The share of the true answers that is found; whatever is found has the right score and order."""
+    matches = compile_filter(parse_filter(filter or {}))
+    documents = [{"_id": number, "shelf": number % 5, "v": vector.tolist()} for number, vector in state.items()]
+    found_rows = wanted = 0
+    for own in clustered(6, seed=2):
+        truth = {each["_id"]: score for score, each in nearest(NEAR_ALL(own), filter_(matches, documents))}
+        found = [
+            (row["id"], score) for row, score in made.find(filter, near={"v": {"vector": own, **options}}).scored()
+        ]
+        assert all(truth[identity] == score for identity, score in found)
+        assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+        assert len({identity for identity, _ in found}) == len(found) == min(10, len(truth))
+        best = set(list(truth)[:10])
+        found_rows, wanted = found_rows + len(best & {identity for identity, _ in found}), wanted + len(best)
+    return found_rows / wanted
+
+
+def NEAR_ALL(own: Any) -> Near:  # noqa: N802 - a constant but for the vector
+    return Near(("v",), tuple(own.tolist()), 1_000_000, "cosine")
+
+
+def filter_(matches: Any, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in documents if matches(each)]
+
+
+@pytest.fixture
+def things() -> Iterator[Collection[Document]]:
+    with wormdb.connect(MemoryStore(), settings=MANUAL) as database:
+        made = database["things"]
+        made.insert_many([document(number, VECTOR_ROWS[number]) for number in range(700)])
+        made.forward()
+        yield made
+
+
+def test_lists_find_most_of_the_nearest_with_the_right_scores(things: Collection[Document]) -> None:
+    things.create_vector_index("v", dimensions=8)
+    state = dict(enumerate(VECTOR_ROWS[:700]))
+    explained = things.explain(near={"v": {"vector": VECTOR_ROWS[0].tolist()}})
+    assert explained.strategy == "nearest"
+    assert explained.reason == "index v, all lists, recall about 0.95"
+    few = things.explain(near={"v": {"vector": VECTOR_ROWS[0].tolist(), "recall": 0.5}})
+    assert few.reason == "index v, 2 of 6 lists, recall about 0.5"
+    assert recall_of(things, state) >= 0.95
+    assert recall_of(things, state, recall=1.0) >= 0.99
+    assert recall_of(things, state, exact=True) == 1.0
+    for written in ({"shelf": 1}, {"shelf": {"$ne": 1}}, {"_id": {"$lt": 12}}):
+        assert recall_of(things, state, written) >= 0.95
+    # Changes are seen at once, from the tail, and afterwards in lists.
+    for step in range(2):
+        for number in range(200 * step, 200 * step + 40):
+            state[number] = VECTOR_ROWS[(number * 7) % 900]
+        with things.batch() as batch:
+            for number in range(200 * step, 200 * step + 40):
+                batch.save(document(number, state[number]))
+        things.delete_many({"_id": {"$in": list(range(200 * step + 100, 200 * step + 120))}})
+        for number in range(200 * step + 100, 200 * step + 120):
+            state.pop(number, None)
+        assert recall_of(things, state) >= 0.95
+        things.forward()
+        assert recall_of(things, state) >= 0.95
+
+
+def test_an_index_is_there_once_and_goes(things: Collection[Document]) -> None:
+    made = things.create_vector_index("v", dimensions=8, name="byV")
+    assert made.state == "ready"
+    assert things.create_vector_index("v", dimensions=8, name="byV") == made
+    with pytest.raises(AlreadyExistsError):
+        things.create_vector_index("v", dimensions=8, distance="euclidean", name="byV")
+    described = things.describe_index("byV")
+    assert (described.type, described.fields, described.entries) == ("vector", ("v",), 700)
+    assert described.options == {"dimensions": 8, "distance": "cosine", "field": "v"}
+    things.drop_index("byV")
+    with pytest.raises(InvalidRequestError, match="no vector index on v is ready"):
+        things.find(near={"v": {"vector": [1.0] * 8}}).to_list()
+    with pytest.raises(NotFoundError):
+        things.drop_index("byV")
+
+
+def test_a_document_that_is_no_vector_is_refused_and_none_is_fine(things: Collection[Document]) -> None:
+    things.create_vector_index("v", dimensions=8)
+    for value in ([1.0], "x", [0.0] * 8, [float("nan")] * 8, [1e39] * 8):
+        with pytest.raises(InvalidRequestError, match="v is no vector of the index"):
+            things.insert({"id": "new", "v": value})
+    things.insert_many([{"id": "none"}, {"id": "null", "v": None}])
+    assert things.describe_index("v").entries == 700
+
+
+def test_a_collection_with_other_values_cannot_have_the_index(things: Collection[Document]) -> None:
+    things.insert({"id": "short", "v": [1.0]})
+    with pytest.raises(InvalidRequestError, match="it must have 8 numbers, not 1"):
+        things.create_vector_index("v", dimensions=8)
+    (failed,) = [each for each in things.indexes() if each.name == "v"]
+    assert failed.state == "failed"
+
+
+def test_a_question_must_fit_the_index(things: Collection[Document]) -> None:
+    things.create_vector_index("v", dimensions=8, distance="euclidean")
+    with pytest.raises(InvalidRequestError, match="index v has 8 dimensions, the vector 2"):
+        things.find(near={"v": {"vector": [1.0, 2.0]}}).to_list()
+    with pytest.raises(InvalidRequestError, match="index v is by euclidean, not by cosine"):
+        things.find(near={"v": {"vector": [1.0] * 8, "distance": "cosine"}}).to_list()
+    by_index = things.find(near={"v": {"vector": [1.0] * 8}}).scored()
+    exact = things.find(near={"v": {"vector": [1.0] * 8, "exact": True}}).scored()
+    assert next(by_index) == next(exact)
+
+
+def test_of_the_past_every_match_is_scored_by_the_distance_of_the_index(things: Collection[Document]) -> None:
+    things.create_vector_index("v", dimensions=8, distance="euclidean")
+    number = things.refresh()
+    own = VECTOR_ROWS[3].tolist()
+    before = list(things.find(near={"v": {"vector": own, "exact": True}}).scored())
+    things.delete_many({})
+    things.forward()
+    past = things.find(near={"v": {"vector": own}}, as_of=number)
+    assert [(row["id"], score) for row, score in past.scored()] == [(row["id"], score) for row, score in before]
+    assert past.explain().reason.startswith("exact")
+
+
+@pytest.mark.parametrize("change", [{"dimensions": 0}, {"dimensions": 5_000}, {"dimensions": 3, "distance": "x"}])
+def test_options_that_cannot_be_are_refused(things: Collection[Document], change: Any) -> None:
+    with pytest.raises(InvalidRequestError):
+        things.create_vector_index("v", **change)
+
+
+def test_requests_of_a_cold_search_are_few(things: Collection[Document]) -> None:
+    things.create_vector_index("v", dimensions=8)
+    assert replace(things.explain(near={"v": {"vector": [1.0] * 8}}), rejected=()).estimated_requests <= 6

@@ -1,0 +1,87 @@
+"""Under every plan the nearest documents are those of the pure function, with its scores and in its order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.query.execute.questions import REQUESTS
+from tests.query.execute.test_plans_agree import poorer
+from tests.query.execute.worlds import WORLDS
+from wormdb.bql.match import compile_filter
+from wormdb.bql.nearest import DISTANCES, Near, nearest
+from wormdb.query.execute.answer import count_plan, run_plan
+from wormdb.query.execute.rank import Ranking
+from wormdb.query.execute.rows import DocumentBatch
+from wormdb.query.plan import Empty
+from wormdb.query.planner.planner import candidates
+from wormdb.query.request import BY_ID
+
+if TYPE_CHECKING:
+    from tests.query.execute.world import World
+
+VECTORS = st.lists(st.integers(-2, 10), min_size=1, max_size=2).filter(any)
+NEAR = st.builds(
+    Near,
+    st.sampled_from([("t",), ("a",), ("a", "b"), ("b",)]),
+    VECTORS.map(lambda numbers: tuple(map(float, numbers))),
+    st.integers(1, 6),
+    st.sampled_from(DISTANCES),
+    is_exact=st.just(True),
+    min_score=st.none() | st.sampled_from([0.5, 0.9, 3.0]),
+)
+
+
+@settings(max_examples=settings().max_examples // 5)
+@given(world=WORLDS, data=st.data())
+def test_every_plan_gives_the_nearest(world: World, data: st.DataObject) -> None:
+    source = world.source()
+    for _ in range(3):
+        near = data.draw(NEAR)
+        request = replace(data.draw(REQUESTS(world.documents)), sort=BY_ID, after=None, near=near, is_count=False)
+        matching = filter(compile_filter(request.filter), world.documents.values())
+        stop = None if request.limit is None else request.offset + request.limit
+        expected = [(score, each["_id"]) for score, each in nearest(near, matching)][request.offset : stop]
+        for plan in candidates(request, source.facts):
+            for root in (plan.root, poorer(plan.root, data)):
+                assert told(list(run_plan(root, replace(request, projection=None), source))) == expected
+                hits = list(run_plan(root, request, source))
+                assert [hit.score for hit in hits] == [score for score, _ in expected]
+            if not isinstance(plan.root, Empty):
+                assert count_plan(plan.root, replace(request, is_count=True), source) == len(expected)
+
+
+def told(hits: list[Any]) -> list[tuple[float, Any]]:
+    return [(hit.score, hit.document["_id"]) for hit in hits]
+
+
+NUMBERS = st.floats(-1e3, 1e3, width=32) | st.sampled_from([0.0, 1.0, -1.0])
+ROWS = st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=33, max_size=80)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@given(rows=ROWS, own=st.lists(NUMBERS, min_size=3, max_size=3).filter(any), k=st.integers(1, 9))
+def test_no_row_that_is_left_out_roughly_is_among_the_best(
+    distance: Any, rows: list[list[float]], own: list[float], k: int
+) -> None:
+    near = Near(("v",), tuple(own), k, distance)
+    documents = [{"_id": number, "v": row} for number, row in enumerate(rows)]
+    ranking, plain = Ranking(near), Ranking(near)
+    plain._rough = None
+    for start in range(0, len(rows), 40):
+        batch = DocumentBatch(
+            [number.to_bytes(2, "big") for number in range(start, min(start + 40, len(rows)))],
+            documents[start : start + 40],
+            None,
+        )
+        ranking.add(batch)
+        plain.add(batch)
+    found, scores = ranking.finish()
+    others, other_scores = plain.finish()
+    assert list(found.keys) == list(others.keys)
+    assert scores == other_scores
+    assert list(scores.values()) == [score for score, _ in nearest(near, documents)]
