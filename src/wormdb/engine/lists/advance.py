@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.lists.kind import ListKind
-    from wormdb.engine.lists.merge import ListSource
+    from wormdb.engine.lists.merge import MergeSource
     from wormdb.engine.lists.shelf import ListFolder, ListShelf
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Place
@@ -108,7 +108,7 @@ class ListEdit:
             return
         runs = self.head.runs
         joined = plan_cascade(draft.size, [run.size for run in runs], self.smallest)
-        sources: list[ListSource] = [DraftSource(draft)]
+        sources: list[MergeSource] = [DraftSource(draft)]
         sources += [StoredSource(self.folder, run, self.kind) for run in runs[:joined]]
         self._replace(sources, joined, number)
 
@@ -118,7 +118,7 @@ class ListEdit:
         if len(runs) > 1:
             self._replace([StoredSource(self.folder, run, self.kind) for run in runs], len(runs), number)
 
-    def _replace(self, sources: Sequence[ListSource], joined: int, number: int) -> None:
+    def _replace(self, sources: Sequence[MergeSource], joined: int, number: int) -> None:
         runs = self.head.runs
         run_writer = RunWriter(self.folder, self.kind, self.writer)
         made = run_writer.merge(sources, number=number, is_base=joined == len(runs))
@@ -241,6 +241,9 @@ class ListProjector:
 
     def _finished(self, status: IndexStatus, old: IndexRoot, edit: ListEdit) -> IndexRoot:
         is_ready = status.state == "ready"
+        if self.step.erased:
+            # Older runs have what newer ones take back: only a merge of all leaves nothing of a document.
+            edit.join(self.step.view.number)
         self.retired += map(edit.folder.key, edit.retired)
         return msgspec.structs.replace(
             old,
