@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.forward.compact_rig import compact_lists, rebuild_trees
+from tests.engine.lists.rig import LOOSE, WORDS, with_kinds
 from tests.engine.sweeps.commits import World, database_on
 from tests.maintenance.rival_store import Before
+from wormdb.engine.commit.define import create_index
 from wormdb.engine.forward.compact import Aim
 from wormdb.errors import ConflictError, ErasedError, InvalidRequestError, NotFoundError, WormError
 from wormdb.testing.fault_store import Fault
@@ -47,14 +49,18 @@ def filled() -> World:
     database = database_on(world, seed=5, **{**MANUAL, "stage_bytes": 300})
     things = database[NAME]
     things.create_index("u", name="byU", unique=True)
+    with_kinds()
+    ledger = things._ledger
+    for index in (WORDS, LOOSE):
+        ledger.commit(create_index(ledger.batch_id(), index, seen=ledger.view()))
     with things.batch() as batch:
         for name in "abcde":
             batch.save({"id": name, "u": f"{name}{SECRET}" if name == VICTIM else f"{name}@", "pad": "x" * 60})
     things.forward()
-    things.save({"id": VICTIM, "u": f"{SECRET}2"})
-    things.save({"id": "d", "u": "d2"})
+    things.save({"id": VICTIM, "u": f"{SECRET}2", "text": f"red {SECRET}"})
+    things.save({"id": "d", "u": "d2", "text": "red blue"})
     things.forward()
-    things.save({"id": VICTIM, "u": f"{SECRET}3"})
+    things.save({"id": VICTIM, "u": f"{SECRET}3", "text": "red"})
     things.save({"id": "a", "u": "a2"})
     return world
 

@@ -21,6 +21,7 @@ from wormdb.format import json
 from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.frame import FrameKind, decode_frame, frame_length
 from wormdb.format.key import encode_key
+from wormdb.format.list_part import names_in
 from wormdb.format.node import front_decode
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ _COMPLEMENT: Final = bytes(255 - byte for byte in range(256))
 _KEY_BYTES_CERTAIN: Final = 8
 """A key of at least this many bytes is looked for anywhere in others; a shorter one might be there by chance."""
 _FRONT_CODED: Final = {FrameKind.NODE: ("s", "x"), FrameKind.PAGE_MAP: ("ks", "kx")}
-_HASHED: Final = frozenset({FrameKind.FILTER, FrameKind.FILTER_RUN})
-"""Frames with nothing but hashes cut to a few bits."""
+_HASHED: Final = frozenset({FrameKind.FILTER, FrameKind.FILTER_RUN, FrameKind.LIST_TRAINED})
+"""Frames with nothing but hashes cut to a few bits, or what was learned of many documents together."""
 _IDENTITIES: Final = ("_id", "id", "entityId")
 
 
@@ -129,7 +130,9 @@ class _Search:
         if isinstance(self.identity, str) and self.identity in key.split("/"):
             self._add(key, "its key has the id")
         try:
-            if body[:4] == b"WORM":
+            if key.endswith(".run"):
+                self._lists(key, body)
+            elif body[:4] == b"WORM":
                 self._frames(key, body)
             elif body[:4] == b"PAR1":
                 self._block(key, body)
@@ -175,6 +178,16 @@ class _Search:
                     for each in front_decode(shared, suffixes, name=key):
                         self._bytes(key, each)
             body = body[cut:]
+
+    def _lists(self, key: str, body: bytes) -> None:
+        """Lists of an index: ids of documents, and terms, which may be values folded to lower case."""
+        wanted = {form.encode(): value for value in self.values for form in (value, value.casefold())}
+        for term, identity in names_in(body, name=key):
+            if identity == self._text.encode():
+                self._add(key, "it has the id")
+            for form, value in wanted.items():
+                if not identity and form in term:
+                    self._add(key, f"it has the value {value!r}")
 
     def _block(self, key: str, body: bytes) -> None:
         import pyarrow as pa
