@@ -84,9 +84,9 @@ def test_any_history_is_searched_as_its_documents(before: list[Any], after: list
             assert found.count() == len(expected)
             ready = things.indexes()[-1].state == "ready"
             for strategy in ("full_scan", "index_lookup") if ready else ("full_scan",):
-                assert told(things.find(search=text, strategy=strategy)) == expected  # type: ignore[arg-type]
+                assert told(things.find(search=text, strategy=strategy)) == expected
                 low = [each for each in expected if each[0] < 5]
-                assert told(things.find({"_id": {"$lt": 5}}, search=text, strategy=strategy, limit=2)) == low[:2]  # type: ignore[arg-type]
+                assert told(things.find({"_id": {"$lt": 5}}, search=text, strategy=strategy, limit=2)) == low[:2]
         things.forward()
         assert [each for each in database.verify() if not each.is_sound] == []
 
