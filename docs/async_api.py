@@ -23,17 +23,24 @@ WRAPPED = {
     "Collection": "collection",
     "Cursor": "cursor",
     "Database": "database",
+    "DatabaseSnapshot": "snapshot",
     "FunctionRegistry": "functions",
     "Query": "query",
     "ReadableFiles": "files",
     "Results": "results",
+    "SnapshotCollection": "snapshot_collection",
+    "Transaction": "transaction",
+    "TransactionCollection": "transaction_collection",
 }
 """What a call may return that makes requests itself, and the module of its async side."""
 
 
 @dataclass(frozen=True)
 class AsyncClass:
-    """One class to write: `plain` makes no requests, `streams` gives rows, `left_out` has no place there."""
+    """One class to write: `plain` makes no requests, `streams` gives rows, `left_out` has no place there.
+
+    `narrowed` takes fewer arguments than the same call of a base, there as here.
+    """
 
     module: str
     name: str
@@ -41,6 +48,14 @@ class AsyncClass:
     plain: frozenset[str] = frozenset()
     streams: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
+    narrowed: frozenset[str] = frozenset()
+    inner: str = "self._inner"
+    """What the calls are passed on to."""
+
+    @property
+    def target(self) -> str:
+        """The module that is written."""
+        return WRAPPED.get(self.name, self.module)
 
 
 _CONDITIONS = frozenset(
@@ -89,7 +104,7 @@ CLASSES = (
     AsyncClass(
         "database",
         "Database",
-        "OpenedDatabase, AsyncSchemaMethods, AsyncTransactionMethods",
+        "OpenedDatabase, SessionMethods, AsyncSchemaMethods, AsyncTransactionMethods",
         plain=frozenset({"as_actor", "url", "store", "__getitem__", "files", "cost"}),
         left_out=frozenset({"close", "removal", "__enter__", "__exit__"}),
     ),
@@ -120,6 +135,38 @@ CLASSES = (
         "AsyncHandle[Any], Generic[T]",
         plain=frozenset({"insert", "save", "update", "delete", "discard", "__len__"}),
     ),
+    AsyncClass(
+        "transaction",
+        "Transaction",
+        "OpenedTransaction",
+        plain=frozenset({"id", "size", "numbers", "rollback", "__getitem__"}),
+        left_out=frozenset({"check", "is_over", "open", "room", "__enter__", "__exit__"}),
+    ),
+    AsyncClass(
+        "transaction",
+        "TransactionCollection",
+        "SessionHandle, AsyncQueryMethods[T], AsyncFamiliarMethods[T], AsyncModifyMethods[T], AsyncBlobMethods[T]",
+        plain=frozenset({"name", "create", "batch", "resume"}),
+        streams=frozenset({"scan", "__iter__"}),
+        left_out=frozenset({"__contains__"}),
+    ),
+    AsyncClass(
+        "snapshot",
+        "DatabaseSnapshot",
+        "OpenedSnapshot",
+        plain=frozenset({"numbers", "close", "__getitem__"}),
+        left_out=frozenset({"collect", "__enter__", "__exit__"}),
+        inner="self._taken",
+    ),
+    AsyncClass(
+        "snapshot",
+        "SnapshotCollection",
+        "SessionHandle, AsyncQueryMethods[T]",
+        plain=frozenset({"name", "query", "resume"}),
+        streams=frozenset({"__iter__"}),
+        left_out=frozenset({"__contains__"}),
+        narrowed=frozenset({"find_by_id", "exists", "count", "distinct"}),
+    ),
     AsyncClass("functions", "FunctionRegistry", "AsyncHandle[Any]"),
     AsyncClass("files", "ReadableFiles", "AsyncHandle[Any]"),
 )
@@ -136,7 +183,7 @@ _KEPT = {"__getitem__", "__iter__", "__len__", "__enter__", "__exit__"}
 
 def generate() -> dict[Path, str]:
     """Every generated module and its text."""
-    written = {SOURCE / "aio" / f"{one.module}.py": _module(one) for one in CLASSES}
+    written = {SOURCE / "aio" / f"{one.target}.py": _module(one) for one in CLASSES}
     return {path: _formatted(path, text) for path, text in written.items()}
 
 
@@ -165,7 +212,13 @@ def _module(one: AsyncClass) -> str:
         imports = [
             "from wormdb.aio.opened import OpenedDatabase",
             "from wormdb.aio.schema_methods import AsyncSchemaMethods",
+            "from wormdb.aio.sessions import SessionMethods",
             "from wormdb.aio.transaction_methods import AsyncTransactionMethods",
+        ]
+    elif one.module in {"snapshot", "transaction"}:
+        imports = [f"from wormdb.aio.{module} import {base}" for module, base in _BASES.items()]
+        imports += [
+            f"from wormdb.aio.sessions import {base}" for base in ("SessionHandle", f"Opened{one.module.title()}")
         ]
     else:
         imports = ["from wormdb.aio.runner import AsyncHandle"]
@@ -246,7 +299,7 @@ def _typing_imports(tree: ast.Module) -> list[str]:
 def _member(node: ast.FunctionDef, one: AsyncClass) -> str:
     decorators = {ast.unparse(each) for each in node.decorator_list}
     name, returns = node.name, "None" if node.returns is None else _async_type(ast.unparse(node.returns))
-    arguments = re.sub(r"\bQuery\b", "AsyncQuery", ast.unparse(node.args))
+    arguments = re.sub(r"\b(Query|Collection)\b", r"Async\1", ast.unparse(node.args))
     summary = (ast.get_docstring(node) or "").partition("\n")[0].replace('"', "'")
     doc = f'        """{summary}"""' if summary else f'        """As `{one.name}.{name}`."""'
     if name in {"__enter__", "__exit__"}:
@@ -256,7 +309,7 @@ def _member(node: ast.FunctionDef, one: AsyncClass) -> str:
     is_plain = name in one.plain
     if "property" in decorators:
         if is_plain:
-            lines = _given_back(one, name, returns, f"self._inner.{name}")
+            lines = _given_back(one, name, returns, f"{one.inner}.{name}")
             return f"    @property\n    def {name}(self) -> {returns}:\n{doc}\n{lines}\n"
         kind = f"Coroutine[Any, Any, {returns}]"
         call = f"self._runner.call(getattr, self._inner, {name!r})"
@@ -265,16 +318,19 @@ def _member(node: ast.FunctionDef, one: AsyncClass) -> str:
     if "overload" in decorators:
         return f"    @overload\n    {word} {name}({arguments}) -> {returns}: ...\n"
     given = _forwarded(node.args)
-    call = f"self._inner.{name}({given})"
+    call = f"{one.inner}.{name}({given})"
     if not is_plain:
-        call = f"await self._runner.call(self._inner.{name}{', ' if given else ''}{given})"
-    return f"    {word} {name}({arguments}) -> {returns}:\n{doc}\n{_given_back(one, name, returns, call)}\n"
+        call = f"await self._runner.call({one.inner}.{name}{', ' if given else ''}{given})"
+    ignored = "  # type: ignore[override] # as there" if name in one.narrowed else ""
+    return f"    {word} {name}({arguments}) -> {returns}:{ignored}\n{doc}\n{_given_back(one, name, returns, call)}\n"
 
 
 def _given_back(one: AsyncClass, name: str, returns: str, call: str) -> str:
     """The lines that make a call, and give what it returns as its async side has it."""
     if returns == "None":
         return f"        {call}"
+    if returns == "NoReturn":
+        return f"        {call}\n        raise AssertionError  # it raised"
     if returns == "Self":
         made = f"type(self)(self._runner, {call})"
         return f"        return {made}" if name == "with_options" else f"        {call}\n        return self"
@@ -293,13 +349,21 @@ def _async_type(returns: str) -> str:
 
 
 def _forwarded(arguments: ast.arguments) -> str:
-    plain = [each.arg for each in (*arguments.posonlyargs, *arguments.args) if each.arg != "self"]
+    given = [each for each in (*arguments.posonlyargs, *arguments.args) if each.arg != "self"]
+    plain = [f"*self._plain([{each.arg}])" if _may_be_handle(each) else each.arg for each in given]
     several = [f"*{arguments.vararg.arg}"] if arguments.vararg else []
     if arguments.vararg and "Query" in ast.unparse(arguments):  # queries among the arguments are the API's below
         several = [f"*self._plain({arguments.vararg.arg})"]
     named = [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
     rest = [f"**{arguments.kwarg.arg}"] if arguments.kwarg else []
     return ", ".join([*plain, *several, *named, *rest])
+
+
+def _may_be_handle(argument: ast.arg) -> bool:
+    """Whether an argument may be a collection, which is the API's below."""
+    return (
+        argument.annotation is not None and re.search(r"\bCollection\b", ast.unparse(argument.annotation)) is not None
+    )
 
 
 def _stream(node: ast.FunctionDef, arguments: str, returns: str, doc: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +13,8 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.s3_server import s3_server, s3_url
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
@@ -36,11 +38,28 @@ for name, examples in (("soak", 200), ("long", 5_000)):
 settings.load_profile(os.environ.get("WORMDB_HYPOTHESIS", "fast"))
 
 
+class _Tests(list[str]):
+    """The ids of all tests, which knows the place of each."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        super().__init__(ids)
+        self._places = {nodeid: place for place, nodeid in enumerate(ids)}
+
+    def index(self, nodeid: str, *_: SupportsIndex) -> int:
+        return self._places[nodeid]
+
+
 class OneSession(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
     """Gives tests to workers one by one, but all that need Spark to one of them: only one starts a JVM."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        """Keep the tests of a worker so that the place of one is looked up, and not searched for."""
+        super().add_node_collection(node, collection)
+        if node in self.registered_collections:
+            self.registered_collections[node] = _Tests(collection)
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
         """Forget what is done: else each test would be counted again whenever another one ends."""

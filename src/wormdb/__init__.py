@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wormdb.api.cursor import Cursor
     from wormdb.api.database import Database, connect
     from wormdb.api.document import Document, rev_of
+    from wormdb.api.erase import EraseResult
     from wormdb.api.familiar import InsertManyResult, InsertOneResult, ReturnDocument
     from wormdb.api.feed import Change, ChangeStream
     from wormdb.api.files import ReadableFiles
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         ClosedError,
         ConflictError,
         CorruptionError,
+        ErasedError,
         InvalidRequestError,
         LimitExceededError,
         MissingExtraError,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from wormdb.files.sync import FilesSyncResult
     from wormdb.format.blob import BlobReference, reference_of
     from wormdb.maintenance.audit.report import Finding, Loss, Repair, Verification
+    from wormdb.maintenance.audit.traces import Trace
     from wormdb.maintenance.gc.report import GcResult, Tally, Victim
     from wormdb.maintenance.removal import DropResult
     from wormdb.query.execute.explain import Explanation
@@ -99,6 +102,8 @@ __all__ = [
     "DeleteResult",
     "Document",
     "DropResult",
+    "EraseResult",
+    "ErasedError",
     "Explanation",
     "FileFault",
     "FilesStatus",
@@ -139,6 +144,7 @@ __all__ = [
     "StoredBlob",
     "TableStatus",
     "Tally",
+    "Trace",
     "Transaction",
     "TransactionCollection",
     "TransactionCommit",
@@ -186,6 +192,8 @@ _LATER = {
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
     "DropResult": "wormdb.maintenance.removal",
+    "EraseResult": "wormdb.api.erase",
+    "ErasedError": "wormdb.errors",
     "Explanation": "wormdb.query.execute.explain",
     "FileFault": "wormdb.files.compare.faults",
     "FilesStatus": "wormdb.files.status",
@@ -227,6 +235,7 @@ _LATER = {
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
     "Tally": "wormdb.maintenance.gc.report",
+    "Trace": "wormdb.maintenance.audit.traces",
     "Transaction": "wormdb.api.transaction",
     "TransactionCollection": "wormdb.api.transaction",
     "TransactionCommit": "wormdb.api.transaction",

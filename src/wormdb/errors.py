@@ -9,6 +9,7 @@ WormError
 │   ├── SchemaMismatchError   the database has another definition: apply yours, or use its own
 │   └── ValidationError       correct the document; `problems` lists every field
 ├── NotFoundError             the thing does not exist
+│   ├── ErasedError           the document was erased: nothing brings it back
 │   └── RemovedError          the collection is being removed: finish that, or use another name
 ├── AlreadyExistsError        the thing exists already
 │   └── UniqueViolationError  another document has this value of a unique index
@@ -184,6 +185,12 @@ class RemovedError(NotFoundError):
     """The collection is being removed, and its name is not free before that is done; nothing was written."""
 
     default_fix = "finish it with db.drop(name) or `worm drop`: then the name is free again"
+
+
+class ErasedError(NotFoundError):
+    """The document was erased, by `Collection.erase`: nothing is kept but that it was, and when."""
+
+    default_fix = "nothing brings it back; a new document may have its id"
 
 
 class AlreadyExistsError(WormError):

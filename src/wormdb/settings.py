@@ -70,6 +70,8 @@ PAGE_BYTES_MAX: Final = 64 * MIB
 """One page of a block, uncompressed: holds at least one document of the largest size."""
 FILE_BYTES_MAX: Final = 4 * DOCUMENT_BYTES_MAX
 """A readable file that is read whole: a document, or a change with what was before it and after it."""
+RECORDS_BYTES_MAX: Final = 256 * MIB
+"""Lines of all files of a collection that is read in place, many documents a file, unpacked: they are in memory."""
 OBJECT_BYTES_MAX: Final = 1024 * MIB
 """Any other object that is read whole, such as a block that is verified, or a manifest. No kind may be larger."""
 
@@ -136,6 +138,8 @@ MISC_LEAD_MS_MAX: Final = 3_600_000
 """By how much the time of an entry may be ahead of now: one further ahead is not written, and none follows it."""
 DATED_MAX: Final = 64
 """Corrections of times in a root."""
+EXPIRE_DOCUMENTS_MAX: Final = 1_000
+"""Documents whose time is over that one entry removes at most."""
 KNOWLEDGE_MS_MAX: Final = 60_000
 """How long what a process knows of a collection is trusted, between two answers, by the store's time."""
 REMOVED_MS: Final = 90_000
@@ -235,6 +239,8 @@ FIELD_STATISTICS_BYTES_MAX: Final = 64 * KIB
 # --- garbage collection ---
 RETIRED_MS: Final = 3_600_000
 """How long objects stay after a root was seen that no longer names them, by the store's time."""
+ERASED_MARKS_MAX: Final = 1_000
+"""Erasures that a root remembers, 35 bytes each: an older one is answered as an id that never was."""
 ORPHAN_MS: Final = 86_400_000
 """How old objects are, by the store's time, that no root has ever named when they are taken for garbage."""
 JOB_EXPIRY_MS_MIN: Final = 3_600_000

@@ -131,6 +131,7 @@ OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "create_index": lambda _, c: c.create_index("n"),
     "create_vector_index": lambda _, c: c.create_vector_index("v", dimensions=3),
     "forward": lambda _, c: c.forward(),
+    "erase": lambda _, c: c.erase("a"),
     "drop": lambda d, _: d.drop("things"),
     "database forward": lambda db, c: db.forward([c.name]),
     "build_indexes": lambda _, c: c.build_indexes(),
@@ -148,7 +149,7 @@ COLLECTION_OTHERS = {
     *("token", "with_options"),
     *("to_pandas", "to_polars", "drop_index", "describe_index", "analyze_index", "build_index"),
     *("snapshot", "list_snapshots", "restore_snapshot", "list_trashed", "restore", "purge", "purge_expired"),
-    *("empty_trash", "functions", "estimated_document_count", "head", "columns"),
+    *("empty_trash", "functions", "estimated_document_count", "head", "columns", "expire"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
 DATABASE_OTHERS = {
@@ -160,6 +161,7 @@ DATABASE_OTHERS = {
     "adopt",
     "cost",
     "gc",
+    "find_traces",
     "removal",
     "list_collection_names",
 }

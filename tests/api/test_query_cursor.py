@@ -12,6 +12,8 @@ from bson import Decimal128
 
 import wormdb
 from tests.api.market import MARKET, filled
+from wormdb.api.options import check_query
+from wormdb.api.read import QueryRun
 from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, SnapshotTooOldError, UnavailableError
 from wormdb.settings import CURSOR_MS_MAX, RETRY_ATTEMPTS_MAX
 from wormdb.storage.memory import MemoryStore
@@ -70,6 +72,43 @@ def test_batches_are_of_one_state(orders: Collection[Document], sort: Any, forwa
     assert [len(batch) for batch in found] == [5, 5, 2]
     assert [row for batch in found for row in batch] == expected
     assert cursor.next_batch() == cursor.next_batch() == []
+
+
+@pytest.mark.parametrize("sort", [None, "-total", "total"])
+def test_a_plan_for_all_rows_goes_on_where_the_first_batch_ended(
+    orders: Collection[Document], sort: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[QueryRun[Any]] = []
+
+    def differs(run: QueryRun[Any]) -> bool:
+        asked.append(run)
+        return False
+
+    monkeypatch.setattr(QueryRun, "is_planned_alike", differs)
+    expected = orders.find_all(sort=sort)
+    cursor = orders.cursor(sort=sort, batch_size=5)
+    found = [cursor.next_batch()]
+    change_everything(orders, forward=False)
+    while batch := cursor.next_batch():
+        found.append(batch)
+    assert [ids(batch) for batch in found] == [ids(expected[:5]), ids(expected[5:10]), ids(expected[10:])]
+    assert len(asked) == 1, "once, when more than the first batch is asked for"
+
+
+def test_a_first_batch_of_a_range_is_read_as_if_it_were_all() -> None:
+    with wormdb.connect("memory://", clock=ManualClock()) as db:
+        things = db["things"]
+        things.insert_many({"id": f"{n:05}", "age": n % 80, "text": "x" * 200} for n in range(4_000))
+        things.create_index("age")
+        things.forward()
+        asked = {"age": {"$gte": 20, "$lt": 40}}
+        expected = things.find_all(asked)  # all blocks and columns are kept from now on
+        cursor = things.cursor(asked, batch_size=10)
+        for first, is_alike in ((10, False), (4_000, True)):
+            query = check_query(things._access, asked, {}, first=first)
+            assert QueryRun(things._access, query).is_planned_alike() is is_alike
+        assert things.explain(asked).strategy == "full_scan"
+        assert ids(list(cursor)) == ids(expected)
 
 
 def test_the_state_is_that_of_opening(orders: Collection[Document]) -> None:

@@ -80,7 +80,12 @@ def test_every_kind_of_event_comes_back() -> None:
     assert decode(encode_entry(transactions, collection=samples.COLLECTION), number=11) == transactions
     lists = samples.list_entry()
     assert decode(encode_entry(lists, collection=samples.COLLECTION), number=12) == lists
-    seen = (*entry.events, *streamed.events, *function.events, *transactions.events, *lists.events)
+    erasing = samples.erasing_entry()
+    assert decode(encode_entry(erasing, collection=samples.COLLECTION), number=12) == erasing
+    expiry = samples.expiry_entry()
+    assert decode(encode_entry(expiry, collection=samples.COLLECTION), number=11) == expiry
+    known = (*entry.events, *streamed.events, *function.events, *transactions.events)
+    seen = (*known, *lists.events, *erasing.events, *expiry.events)
     assert {event.__struct_config__.tag for event in seen} == EVENT_KINDS
 
 

@@ -16,7 +16,9 @@ from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.format.event import (
     BlobCondemned,
     CollectionClosed,
+    DocumentErased,
     Event,
+    ExpirySet,
     FilesSwitched,
     FunctionDropped,
     FunctionRegistered,
@@ -51,6 +53,8 @@ from wormdb.format.past import SnapshotMark, Version, encode_past, past_id
 from wormdb.format.root import (
     AppliedMark,
     CondemnedBlob,
+    ErasedMark,
+    ExpiryEntry,
     FunctionEntry,
     IndexRoot,
     JobOutcome,
@@ -327,6 +331,30 @@ def function_root() -> Root:
     return structs.replace(root(), functions=(FunctionEntry(name="isAdult", filter=b'{"age":{"$gte":18}}', number=10),))
 
 
+def expiry_entry() -> Entry:
+    """Documents end by themselves from here on, and one does."""
+    return Entry(
+        number=11,
+        write_id=write_id(52),
+        misc=1_700_000_000_000_768,
+        node=3,
+        previous=digest(8),
+        batches=(
+            LoggedBatch(
+                id=write_id(53),
+                changes=(LoggedChange(id=b'"ada"', seq=2, before=b'{"_id":"ada"}', op="expire"),),
+            ),
+        ),
+        events=(ExpirySet(path="session.until", after_ms=604_800_000, since_ms=1_700_000_000_000),),
+    )
+
+
+def expiry_root() -> Root:
+    """It needs a release that knows expiry."""
+    rule = ExpirySet(path="session.until", after_ms=604_800_000, since_ms=1_700_000_000_000)
+    return structs.replace(root(), expiries=(ExpiryEntry(number=10, rule=rule),))
+
+
 def closing_entry() -> Entry:
     """The last one of a collection."""
     return Entry(
@@ -375,6 +403,25 @@ def tombstone() -> Root:
         closed=None,
         removed_at=1_700_000_060_000,
     )
+
+
+def erasing_entry() -> Entry:
+    """A document goes with all that there was of it."""
+    gone = LoggedChange(id=b'"ada"', seq=3, before=b'{"_id":"ada"}')
+    return Entry(
+        number=12,
+        write_id=write_id(55),
+        misc=123_456_789_012,
+        node=0,
+        previous=digest(1),
+        batches=(LoggedBatch(id=write_id(56), changes=(gone,)),),
+        events=(DocumentErased(id=b'"ada"'),),
+    )
+
+
+def erased_root() -> Root:
+    mark = ErasedMark(digest(3)[:16], 3, 1_700_000_000_000)
+    return structs.replace(root(), erased_through=3, erased_salt=digest(2)[:16], erased=(mark,))
 
 
 def adopting_entry() -> Entry:

@@ -49,6 +49,8 @@ KINDS = {
     "entry_closing.bin": FrameKind.ENTRY,
     "root.bin": FrameKind.ROOT,
     "root_closed.bin": FrameKind.ROOT,
+    "entry_erasing.bin": FrameKind.ENTRY,
+    "root_erased.bin": FrameKind.ROOT,
     "root_tombstone.bin": FrameKind.ROOT,
     "root_adopted.bin": FrameKind.ROOT,
     "root_functions.bin": FrameKind.ROOT,
@@ -60,7 +62,13 @@ KINDS = {
     "list_trained.bin": FrameKind.LIST_TRAINED,
     "root_lists.bin": FrameKind.ROOT,
 }
-VERSIONS = {"root_lists.bin": 5, "root_functions.bin": 2, "root_transactions.bin": 3, "root_tombstone.bin": 4}
+VERSIONS = {
+    "root_functions.bin": 2,
+    "root_transactions.bin": 3,
+    "root_tombstone.bin": 4,
+    "root_lists.bin": 5,
+    "root_erased.bin": 5,
+}
 """Of those that are not of the first."""
 
 
@@ -103,11 +111,18 @@ def test_old_bytes_give_the_expected_values() -> None:
     record = samples.transaction_record()
     assert decode_record(stored("transaction_record.bin"), name="x", transaction=record.tx) == record
     assert decode_floor(stored("transaction_floor.bin"), name="x") == samples.transaction_floor()
+    expiry = decode_entry(stored("entry_expiry.bin"), name="x", number=11, collection=collection)
+    assert expiry == samples.expiry_entry()
+    expiring = decode_root(stored("root_expiry.bin"), name="x", path=samples.PATH, collection=collection)
+    assert expiring == samples.expiry_root()
     closing = decode_entry(stored("entry_closing.bin"), name="x", number=11, collection=collection)
     assert closing == samples.closing_entry()
     closed = decode_root(stored("root_closed.bin"), name="x", path=samples.PATH, collection=collection)
     assert closed == samples.closed_root()
     assert decode_root(stored("root_tombstone.bin"), name="x", path=samples.PATH) == samples.tombstone()
+    erasing = decode_entry(stored("entry_erasing.bin"), name="x", number=12, collection=collection)
+    assert erasing == samples.erasing_entry()
+    assert decode_root(stored("root_erased.bin"), name="x", path=samples.PATH) == samples.erased_root()
     adopted = decode_root(stored("root_adopted.bin"), name="x", path=samples.PATH, collection=collection)
     assert adopted == samples.adopted_root()
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)

@@ -61,6 +61,7 @@ AREAS = {
         "query/planner/template.py",
     ),
     "sync": SYNC_FILES,
+    "servers": ("server/withdrawal.py", "server/routing.py"),
     "files": ("files/write/guard.py", "files/write/publication.py", "files/write/publish.py", "files/write/record.py"),
 }
 
@@ -89,6 +90,9 @@ FILES = (
     "files/write/test_sweep.py",
     "files/test_sync.py",
 )
+
+
+ROUTING = ("server/test_routing.py", "server/test_handover_sweep.py")
 
 
 MUTANTS = [
@@ -579,4 +583,20 @@ MUTANTS = [
         reason="it ends early what loses the swap of the record, and that is looked at again in any case",
     ),
     *TRANSACTION_MUTANTS,
+    # --- servers ---
+    Mutant("server/withdrawal.py", "        if _is_withdrawn(entries, mark):", "        if False:", ROUTING),
+    Mutant(
+        "server/withdrawal.py",
+        "        if _is_withdrawn(_entries_after(view, self.number), self.mark):",
+        "        if False:",
+        ROUTING,
+    ),
+    Mutant(
+        "server/withdrawal.py",
+        "    if view.base_number > number:",
+        "    if False:",
+        reason="a root rarely moves between a look and a commit",
+    ),
+    Mutant("server/withdrawal.py", "        if found is not None:", "        if False:", ROUTING),
+    Mutant("server/routing.py", "            if found is None:", "            if True:", ROUTING),
 ]

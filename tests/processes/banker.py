@@ -8,19 +8,19 @@ at one moment.
 from __future__ import annotations
 
 import sys
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import wormdb
 from tests.processes.journal import Journal, read_deeds
-from tests.processes.writer import FORWARD_ENTRIES, TAIL_ENTRIES_MAX, wait_for_end
+from tests.processes.workers import PAUSE_SECONDS, work_until_the_end
 from wormdb.errors import ConflictError, OutcomeUnknownError, SnapshotTooOldError, UnavailableError
 from wormdb.system.clock import SeededChance, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import wormdb
 
 __all__ = ["ACCOUNTS", "BALANCE", "BANKS", "RECEIPTS", "THREADS", "added_up", "check_moment"]
 
@@ -30,8 +30,6 @@ ACCOUNTS = tuple(f"account-{number}" for number in range(8))
 BALANCE = 1_000
 THREADS = 4
 LOOKS_EACH = 5
-REST_SECONDS = 0.02
-PAUSE_SECONDS = 0.01
 
 
 def added_up(receipts: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
@@ -122,30 +120,7 @@ def judge_receipts(deeds: Mapping[str, Any], receipts: list[dict[str, Any]]) -> 
 
 
 def main(url: str, name: str, folder: Path, seconds: float) -> int:
-    settings = wormdb.Settings(
-        commit_seconds=seconds, forward_entries=FORWARD_ENTRIES, tail_entries_max=TAIL_ENTRIES_MAX
-    )
-    ended = threading.Event()
-    failures: list[BaseException] = []
-    with wormdb.connect(url, settings=settings, actor=name) as db:
-        bankers = [Banker(db, f"{name}-{thread}", folder) for thread in range(THREADS)]
-
-        def work(banker: Banker) -> None:
-            try:
-                while not ended.wait(REST_SECONDS):
-                    banker.step()
-            except BaseException as error:
-                failures.append(error)
-                ended.set()
-                raise
-
-        threads = [threading.Thread(target=work, args=(banker,)) for banker in bankers]
-        for thread in threads:
-            thread.start()
-        threading.Thread(target=wait_for_end, args=(ended,), daemon=True).start()
-        for thread in threads:
-            thread.join()
-    return 1 if failures else 0
+    return work_until_the_end(url, name, seconds, threads=THREADS, hire=lambda db, own: Banker(db, own, folder))
 
 
 if __name__ == "__main__":

@@ -16,15 +16,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-__all__ = ["Fleet"]
+__all__ = ["Ended", "Fleet"]
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT_SECONDS_MAX = 90.0
 POLL_SECONDS = 0.03
 
 
-class Fleet:
-    """Several writers on one database; none of them outlives the `with` statement."""
+class Ended:
+    """Processes that a `with` statement starts, and that do not outlive it."""
+
+    def __enter__(self) -> Self:
+        try:
+            self._start_all()
+        except BaseException:
+            self._end_all()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_all()
+
+    def _start_all(self) -> None:
+        raise NotImplementedError
+
+    def _end_all(self) -> None:
+        raise NotImplementedError
+
+
+class Fleet(Ended):
+    """Several writers on one database."""
 
     def __init__(
         self,
@@ -50,19 +73,9 @@ class Fleet:
     def size(self) -> int:
         return len(self._commit_seconds)
 
-    def __enter__(self) -> Self:
-        try:
-            for writer in range(self.size):
-                self._start(writer)
-        except BaseException:
-            self._end_all()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end_all()
+    def _start_all(self) -> None:
+        for writer in range(self.size):
+            self._start(writer)
 
     def progress(self, *writers: int) -> int:
         """Bytes in the journals of some writers: they grow with every step."""

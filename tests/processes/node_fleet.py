@@ -5,20 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from tests.processes.fleet import REPOSITORY, WAIT_SECONDS_MAX
+from tests.processes.fleet import REPOSITORY, WAIT_SECONDS_MAX, Ended
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 __all__ = ["NodeFleet"]
 
 
-class NodeFleet:
-    """Several nodes of one database; none of them outlives the `with` statement."""
+class NodeFleet(Ended):
+    """Several nodes of one database."""
 
     def __init__(self, url: str, folder: Path, ids: list[int], interval_ms: int) -> None:
         self._url = url
@@ -34,19 +33,9 @@ class NodeFleet:
     def interval(self) -> float:
         return self._interval_ms / 1000
 
-    def __enter__(self) -> Self:
-        try:
-            for node in self.ids:
-                self.processes[node] = self.start(node)
-        except BaseException:
-            self._end_all()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end_all()
+    def _start_all(self) -> None:
+        for node in self.ids:
+            self.processes[node] = self.start(node)
 
     def start(self, node: int) -> subprocess.Popen[bytes]:
         """A process that wants to be a node; who calls this ends it."""

@@ -6,18 +6,17 @@ process of the same name was killed. SECONDS is how long a commit tries: little 
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import wormdb
 from tests.processes.journal import Journal, read_deeds
+from tests.processes.workers import PAUSE_SECONDS, work_until_the_end
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from wormdb.system.clock import SeededChance, SystemClock
 
 if TYPE_CHECKING:
+    import wormdb
     from wormdb.engine.commit.resolve import Fate
 
 COLLECTION = "org/run"
@@ -25,11 +24,6 @@ COUNTERS = 3
 PARTS = 3
 THREADS = 2
 VERBS = ("insert", "insert", "bump", "bump", "batch", "edit", "delete")
-# Few, so that forwardings, root swaps and full tails happen in a short run too.
-FORWARD_ENTRIES, TAIL_ENTRIES_MAX = 30, 45
-PAUSE_SECONDS = 0.01
-REST_SECONDS = 0.02
-"""Between two steps of a thread: so that a process that was killed soon goes on, on a machine with two cores."""
 
 
 def counter_id(number: int) -> str:
@@ -138,37 +132,10 @@ def bumped(counter: wormdb.Document, token: str) -> wormdb.Document:
     return counter | {"total": counter["total"] + 1, "token": token}
 
 
-def wait_for_end(ended: threading.Event) -> None:
-    """The pipe ends when the test says so, and also when the test is gone."""
-    os.read(0, 1)
-    ended.set()
-
-
 def main(url: str, name: str, folder: Path, seconds: float) -> int:
-    settings = wormdb.Settings(
-        commit_seconds=seconds, forward_entries=FORWARD_ENTRIES, tail_entries_max=TAIL_ENTRIES_MAX
+    return work_until_the_end(
+        url, name, seconds, threads=THREADS, hire=lambda db, own: Writer(db[COLLECTION], own, folder)
     )
-    ended = threading.Event()
-    failures: list[BaseException] = []
-    with wormdb.connect(url, settings=settings, actor=name) as db:
-        writers = [Writer(db[COLLECTION], f"{name}-{thread}", folder) for thread in range(THREADS)]
-
-        def work(writer: Writer) -> None:
-            try:
-                while not ended.wait(REST_SECONDS):
-                    writer.step()
-            except BaseException as error:
-                failures.append(error)
-                ended.set()
-                raise
-
-        threads = [threading.Thread(target=work, args=(writer,)) for writer in writers]
-        for thread in threads:
-            thread.start()
-        threading.Thread(target=wait_for_end, args=(ended,), daemon=True).start()
-        for thread in threads:
-            thread.join()
-    return 1 if failures else 0
 
 
 if __name__ == "__main__":

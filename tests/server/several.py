@@ -58,9 +58,11 @@ class CutProxy:
 
     def __init__(self, port: int) -> None:
         self._target = port
-        self.mode: Literal["pass", "before", "after"] = "pass"
-        """`before`: a request is read and never arrives. `after`: it arrives, and its reply does not."""
+        self.mode: Literal["pass", "before", "after", "hang"] = "pass"
+        """`before`: a request is read and never arrives. `after`: it arrives, and its reply does not. `hang`: nothing
+        is answered, and requests arrive when they are released."""
         self.cut = 0
+        self._held: list[bytes] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -76,6 +78,9 @@ class CutProxy:
     def _serve(self, near: socket.socket) -> None:
         with near, socket.create_connection(("127.0.0.1", self._target)) as far:
             while data := near.recv(1 << 20):
+                if self.mode == "hang":
+                    self._held.append(data)
+                    continue
                 if self.mode == "before":
                     self.cut += 1
                     return
@@ -85,6 +90,20 @@ class CutProxy:
                     self.cut += 1
                     return
                 near.sendall(reply)
+
+    def held(self) -> bytes:
+        """What has arrived while it hung."""
+        return b"".join(self._held)
+
+    def release(self) -> bytes:
+        """Let what was held arrive, as at a process that slept; the replies, which no client gets."""
+        self.mode = "pass"
+        replies = b""
+        for data in self._held:
+            with socket.create_connection(("127.0.0.1", self._target)) as far:
+                far.sendall(data)
+                replies += far.recv(1 << 20)
+        return replies
 
     def close(self) -> None:
         self._listener.close()
@@ -106,7 +125,9 @@ def joined(
     wires = PeerWires(access or PeerAccess())
     stack.callback(wires.close)
     live = FixedServers(node, addresses)
-    server.parts.service.router = WriteRouter(mode, live, wires, clock=SystemClock(), chance=SystemChance())
+    service = server.parts.service
+    service.router = WriteRouter(mode, live, wires, clock=SystemClock(), chance=SystemChance())
+    service.router.later = service.later
     return server
 
 

@@ -113,7 +113,7 @@ BUCKET.QUERY nowhere {}
 def test_redis_benchmark(tmp_path: Path) -> None:
     binary = shutil.which("redis-benchmark")
     if binary is None:
-        pytest.skip("redis-benchmark is not installed (Debian: redis-tools)")
+        pytest.skip("no wheel brings redis-benchmark: install it by `apt-get install redis-tools`")
     with running(str(tmp_path)) as server:
         made: Any = redis.Redis(port=server.address[1])
         with made as client:

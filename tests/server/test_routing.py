@@ -176,54 +176,85 @@ def test_a_write_is_committed_here_while_the_owner_cannot_be_reached(place: str)
         assert (router.handed, router.kept) == (0, 1), "it is not tried again at once"
 
 
+KINDS: dict[str, tuple[tuple[Any, ...], list[int]]] = {
+    "insert": (("BUCKET.INSERT", THERE, "DOCS", bson.encode({"n": 5})), [0, 5]),
+    "insert with an id": (
+        ("BUCKET.INSERT", THERE, "DOCS", bson.encode({"_id": bson.ObjectId("6" * 24), "n": 6})),
+        [0, 6],
+    ),
+    "update": (("BUCKET.UPDATE", THERE, "{}", '{"$inc":{"n":1}}'), [1]),
+    "upsert": (("BUCKET.UPDATE", THERE, '{"n":7}', '{"$set":{"n":7},"upsert":true}'), [0, 7]),
+    "delete": (("BUCKET.DELETE", THERE, "{}"), []),
+}
+"""Writes to a bucket with one document, and what is there then."""
+
+
 @pytest.mark.parametrize("mode", ["before", "after"])
-def test_an_insert_whose_answer_is_lost_is_there_once(place: str, mode: Any) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_write_whose_answer_is_lost_is_done_once(place: str, kind: str, mode: Any) -> None:
+    words, left = KINDS[kind]
     with two_servers(place) as (first, second, proxy, server):
         first.execute_command("BUCKET.CREATE", THERE)
         insert(first, THERE, {"n": 0})
         proxy.mode = mode
-        ids = insert(first, THERE, {"n": 1}, {"n": 2})
+        first.execute_command(*words)
         assert proxy.cut == 1
-        rows = kept_rows(second, THERE)
-        assert sorted(row["n"] for row in rows) == [0, 1, 2]
-        assert {row["n"]: row["_id"].binary for row in rows if row["n"]} == dict(enumerate(ids, start=1))
-        assert server.parts.service.router.unknown == 0
+        assert sorted(row["n"] for row in kept_rows(second, THERE)) == left
+        router = server.parts.service.router
+        assert (router.kept, router.unknown) == (1 if mode == "before" else 0, 0)
 
 
-def test_an_update_whose_answer_is_lost_is_told_if_the_log_has_it(place: str) -> None:
-    with two_servers(place) as (first, second, proxy, server):
-        first.execute_command("BUCKET.CREATE", THERE)
-        ids = insert(first, THERE, {"n": 0})
-        proxy.mode = "after"
-        changed = first.execute_command("BUCKET.UPDATE", THERE, "{}", '{"$inc":{"n":1}}')
-        assert proxy.cut == 1
-        assert changed[b"object_ids"] == ids
-        assert [row["n"] for row in kept_rows(second, THERE)] == [1]
-        assert server.parts.service.router.unknown == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "left"),
-    [
-        (("BUCKET.UPDATE", THERE, "{}", '{"$inc":{"n":1}}'), [0]),
-        (("BUCKET.DELETE", THERE, "{}"), [0]),
-        (("BUCKET.UPDATE", THERE, '{"n":7}', '{"$set":{"n":7},"upsert":true}'), [0]),
-        (("BUCKET.INSERT", THERE, "DOCS", bson.encode({"_id": bson.ObjectId("6" * 24), "n": 6})), [0]),
-    ],
-)
-def test_any_other_write_whose_answer_is_lost_is_told_as_unknown_and_not_written_again(
-    place: str, words: tuple[Any, ...], left: list[int]
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_owner_that_hangs_is_not_waited_for_and_cannot_write_later(
+    place: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("wormdb.server.peers.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("wormdb.server.peers.LIFE_SECONDS", 0.05)
+    words, left = KINDS[kind]
     with two_servers(place) as (first, second, proxy, server):
         first.execute_command("BUCKET.CREATE", THERE)
         insert(first, THERE, {"n": 0})
+        proxy.mode = "hang"
+        first.execute_command(*words)
+        held = proxy.held()
+        assert held.count(b"WORM.WRITE") == 1
+        insert(first, THERE, {"n": 100})
+        assert proxy.held() == held, "the next write is not handed on"
+        # Where nothing is left to change, there is nothing to refuse either.
+        assert (b",[]]" if kind in ("upsert", "delete") else b"-NOTBEGUN") in proxy.release()
+        assert sorted(row["n"] for row in kept_rows(second, THERE)) == [*left, 100]
+        router = server.parts.service.router
+        assert (router.handed, router.kept, router.unknown) == (1, 1, 0)
+
+
+def test_a_withdrawn_write_is_refused_also_where_the_root_has_the_withdrawal(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wormdb.server.peers.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("wormdb.server.peers.LIFE_SECONDS", 0.05)
+    with two_servers(place) as (first, second, proxy, _):
+        first.execute_command("BUCKET.CREATE", THERE)
+        insert(first, THERE, {"n": 0})
+        proxy.mode = "hang"
+        first.execute_command("BUCKET.UPDATE", THERE, "{}", '{"$inc":{"n":1}}')
+        with wormdb.connect(place) as database:
+            database[THERE].forward()
+        assert [row["n"] for row in kept_rows(second, THERE)] == [1]
+        assert b"-NOTBEGUN" in proxy.release()
+        assert [row["n"] for row in kept_rows(second, THERE)] == [1]
+
+
+def test_a_server_that_lives_again_is_handed_writes_again(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wormdb.server.routing.SUSPECT_SECONDS", 0.0)
+    with two_servers(place) as (first, _, proxy, server):
+        first.execute_command("BUCKET.CREATE", THERE)
         proxy.mode = "before"
-        with pytest.raises(redis.ResponseError, match=r"COMMIT_UNKNOWN_RESULT .*handed-[0-9a-f]{32}"):
-            first.execute_command(*words)
-        assert proxy.cut == 1
-        assert [row["n"] for row in kept_rows(second, THERE)] == left
-        assert server.parts.service.router.unknown == 1
-        assert len(marks(place, THERE)) == 1
+        insert(first, THERE, {"n": 0})
+        router = server.parts.service.router
+        assert (router.handed, router.kept) == (0, 1)
+        proxy.mode = "pass"
+        while not router.handed:
+            insert(first, THERE, {"n": 0})
 
 
 def test_a_server_that_is_stopping_has_begun_nothing(place: str) -> None:

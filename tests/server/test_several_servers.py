@@ -69,6 +69,14 @@ def test_servers_find_each_other_and_writers_of_a_bucket_meet_at_one(place: str,
         members = servers[0].client.execute_command("KR.ADMIN", "LIST-MEMBERS")
         assert {int(each[b"external_port"]) for each in members.values()} == {server.port for server in servers}
         assert {each[b"status"] for each in members.values()} == {b"RUNNING"}
+        cluster = servers[0].client.execute_command("KR.ADMIN", "DESCRIBE-CLUSTER")
+        shard = servers[0].client.execute_command("BUCKET.LOCATE", "things")[0]
+        assert sorted(cluster[b"bucket"]) == list(range(16))
+        meeting = cluster[b"bucket"][shard]
+        assert int(members[meeting[b"primary"]][b"external_port"]) == int(orders[0][0].rpartition(":")[2])
+        assert len(meeting[b"standbys"]) == count - 1
+        assert servers[-1].client.execute_command("KR.ADMIN", "DESCRIBE-SHARD", "bucket", shard) == meeting
+        assert servers[0].client.execute_command("KR.ADMIN", "LIST-SILENT-MEMBERS") == []
         shown = json.loads(worm("node", "list", "--url", place, "--json").data)
         assert {each["address"] for each in shown["nodes"]} == {f"resp://127.0.0.1:{each.port}" for each in servers}
         assert sorted(shard for each in shown["nodes"] for shard in each["shards"]) == list(range(16))

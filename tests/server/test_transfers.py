@@ -57,6 +57,11 @@ def _proven(place: str, *, turns: int, moves: int, restart: Callable[[], None] |
         bank.ended.set()
         for client in clients:
             client.join()
+        told = bank.outcomes
+        print(  # noqa: T201 - shown by pytest -s
+            f"{turns} servers killed: {len(told.acknowledged)} transfers acknowledged, {len(told.refused)} refused,"
+            f" {len(told.unknown)} unknown"
+        )
         assert len(bank.outcomes.acknowledged) >= (turns + 1) * moves
         for server in fleet.servers:
             check(bank.outcomes, partial(kept_rows, server.client))
@@ -81,9 +86,15 @@ def test_sums_hold_while_servers_are_killed_and_the_store_restarts(monkeypatch: 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_sums_hold_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _proven(str(tmp_path / "bucket"), turns=20, moves=20)
+def test_sums_hold_for_long_in_a_folder(tmp_path: Path) -> None:
+    _proven(str(tmp_path / "bucket"), turns=30, moves=20)
+
+
+@pytest.mark.s3
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_sums_hold_for_long_while_the_store_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     with S3Server() as store:
         for name, value in store.environment.items():
             monkeypatch.setitem(os.environ, name, value)
-        _proven(store.url("bank"), turns=12, moves=20, restart=store.restart)
+        _proven(store.url("bank"), turns=30, moves=20, restart=store.restart)

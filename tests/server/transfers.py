@@ -27,6 +27,8 @@ ACCOUNTS = 8
 """In each bucket."""
 FIRST = 1_000
 BUCKETS = ("left", "right")
+REST_SECONDS = 0.1
+"""After a transfer that failed: clients that ask on at once leave no processor to a store that restarts."""
 
 
 def identity(number: int) -> bson.ObjectId:
@@ -66,7 +68,9 @@ class Bank:
             tried += 1
             receipt = bson.ObjectId(f"{seed:08x}{tried:016x}")
             ports = self._ports()
-            self._transfer(ports[(seed + tried // 4) % len(ports)], receipt, chance)
+            told = self._transfer(ports[(seed + tried // 4) % len(ports)], receipt, chance)
+            if told != "acknowledged":
+                self.ended.wait(REST_SECONDS)
 
     def await_more(self, moves: int) -> None:
         """Until some more transfers are acknowledged."""
@@ -74,7 +78,7 @@ class Bank:
             wanted = len(self.outcomes.acknowledged) + moves
             self._changed.wait_for(lambda: len(self.outcomes.acknowledged) >= wanted)
 
-    def _transfer(self, port: int, receipt: bson.ObjectId, chance: SeededChance) -> None:
+    def _transfer(self, port: int, receipt: bson.ObjectId, chance: SeededChance) -> str:
         here, there, amount = (int.from_bytes(chance.token(2), "big") for _ in range(3))
         told, move = "refused", (here % ACCOUNTS, there % ACCOUNTS, 1 + amount % 50)
         try:
@@ -101,6 +105,7 @@ class Bank:
                     self.outcomes.unknown.add(receipt)
                 case _:
                     self.outcomes.refused.add(receipt)
+        return told
 
     def _move(self, client: Any, receipt: bson.ObjectId, move: tuple[int, int, int]) -> None:
         here, there, amount = move

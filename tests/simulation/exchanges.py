@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.serial import Question
 from tests.simulation.wide import COLLECTIONS, TOKEN
-from wormdb.errors import ConflictError, UniqueViolationError
+from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, UniqueViolationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +70,8 @@ class Teller:
             accounts = [(name, world.pick(*ACCOUNTS)) for name in chosen]
             found = [self._read(deed, tx, name, account) for name, account in accounts]
             self._think()
-            for (name, account), document, step in zip(accounts, found, steps, strict=True):
+            for (name, account), known, step in zip(accounts, found, steps, strict=True):
+                document: Any = {"_id": account, "balance": BALANCE} if known is None else known
                 document["balance"] += step
                 self._save(deed, tx, name, account, document)
 
@@ -246,6 +247,16 @@ class Teller:
             else:
                 self.db[name].drop_index("balance")
 
+    def drop(self) -> None:
+        """Remove a collection and all that it has. What is written to it later makes it anew."""
+        with self.world.deed("drop") as deed:
+            deed.clears = self.world.pick(*COLLECTIONS)
+            try:
+                self.db.as_actor(deed.name).drop(deed.clears)
+            except (UnavailableError, OutcomeUnknownError) as error:
+                # It may have removed the collection, and not have deleted all that is left of it.
+                raise OutcomeUnknownError(error.what, reason=error.reason, commit_id=deed.name) from error
+
     # --- small steps ---
 
     def _think(self) -> None:
@@ -297,6 +308,7 @@ EXCHANGES = {
     "phantoms": _weights(phantom=6, paint=2, load=1, **READS),
     "mails": _weights(pass_mail=5, take_mail=3, **READS),
     "definitions": _weights(transfer=4, phantom=2, load=3, define=3, **READS),
+    "drops": _weights(transfer=6, phantom=2, load=2, deposit=1, paint=1, drop=3, **READS),
     "mixed": _weights(
         transfer=3, transfer_snapshot=2, skew=1, phantom=2, pass_mail=1, take_mail=1, deposit=2, save_loaded=1,
         paint=1, load=1, define=1, abandon=1, **READS,

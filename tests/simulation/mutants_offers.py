@@ -73,8 +73,8 @@ def resolved_by_one_slot() -> AbstractContextManager[object]:
 OFFER_MUTANTS = [
     Mutant("offer taken after an event", taken_after_an_event, "unique", 3, "offers"),
     Mutant("offer taken over newer documents", taken_over_newer, "register", 1, "offers"),
-    Mutant("offer taken without unique values", taken_without_unique, "unique", 8, "offers"),
-    Mutant("offer taken after its slots", taken_after_its_slots, "set", 55, "offers"),
+    Mutant("offer taken without unique values", taken_without_unique, "unique", 29, "offers"),
+    Mutant("offer taken after its slots", taken_after_its_slots, "set", 60, "offers"),
     Mutant("offer ends too early", ends_too_early, "set", 0, "offers"),
     Mutant("offer refused while it is open", refused_while_open, "unique", 39, "offers"),
     Mutant("nothing written while an offer is open", nothing_told_while_open, "set", 0, "offers"),

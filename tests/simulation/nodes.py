@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from tests.simulation.draws import Draws
 from tests.simulation.history import History
 from tests.simulation.projections import JOBS_REMEMBERED, LOADS_KEPT
 from tests.simulation.remembered import remembered_blocks
@@ -137,7 +138,7 @@ class _WitnessedLedger(Ledger):
 
 
 @dataclass
-class World:
+class World(Draws):
     """Everything that the tasks of one run share."""
 
     seed: int
@@ -160,18 +161,6 @@ class World:
         node = Node(self, name, distance, is_right=is_right)
         self.nodes.append(node)
         return node
-
-    def between(self, low: float, high: float) -> float:
-        """A number between two."""
-        return low + (high - low) * self.chance.fraction()
-
-    def likely(self, probability: float) -> bool:
-        """True with this probability."""
-        return self.chance.fraction() < probability
-
-    def pick(self, *choices: str) -> str:
-        """One of several."""
-        return choices[int(self.chance.fraction() * len(choices))]
 
 
 class Node:

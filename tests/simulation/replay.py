@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wormdb.engine.tree.definition import Index, decode_index
 from wormdb.format.entry import decode_entry
 from wormdb.format.event import (
+    CollectionClosed,
     IndexBuilding,
     IndexCreated,
     IndexDropped,
@@ -119,6 +120,13 @@ class State:
         return [living.index for _, living in sorted(self.indexes.items()) if living.life == "ready"]
 
 
+def _is_removal(entry: Entry) -> bool:
+    is_removal = any(isinstance(event, CollectionClosed) for event in entry.events)
+    if is_removal and (len(entry.events) > 1 or any(batch.changes for batch in entry.batches)):
+        raise Violation(f"entry {entry.number}: what removes the collection is not alone in it")
+    return is_removal
+
+
 class Replay:
     """The model at every log number, from the entries that were really created."""
 
@@ -159,6 +167,8 @@ class Replay:
     # --- one entry ---
 
     def _following(self, state: State, entry: Entry) -> State:
+        if _is_removal(entry):
+            return State({}, b"")
         documents = dict(state.documents)
         attached = [event for event in entry.events if isinstance(event, JobAttached)]
         for batch in entry.batches:

@@ -56,6 +56,8 @@ class Deed:
     """`reader`: it writes nothing, and all its answers are of one moment."""
     answers: list[tuple[Question, Any]] = field(default_factory=list)
     writes: dict[Key, Values | None] = field(default_factory=dict)
+    clears: str | None = None
+    """A collection of which it leaves nothing."""
     effect: float | None = None
     """When it took effect; None if it never did."""
     refused: tuple[Question, Any] | None = None
@@ -76,7 +78,7 @@ class Moments:
         self.times = [deed.effect or 0.0 for deed in self.deeds]
         self.states: list[dict[Key, Values]] = [dict(initial or {})]
         for deed in self.deeds:
-            state = dict(self.states[-1])
+            state = {key: values for key, values in self.states[-1].items() if key[0] != deed.clears}
             for key, values in deed.writes.items():
                 if values is None:
                     state.pop(key, None)

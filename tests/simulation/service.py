@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from tests.simulation.draws import Draws
 from tests.simulation.nodes import tiny_objects
 from tests.simulation.projections import check_root
 from tests.simulation.replay import Violation
@@ -115,7 +116,7 @@ class _Machine:
         self.clock.skew_ms = self._skew_ms
 
 
-class _Run:
+class _Run(Draws):
     """One seed."""
 
     def __init__(self, seed: int) -> None:
@@ -134,12 +135,6 @@ class _Run:
         self.began: list[RoundStart] = []
         self.rings: list[Ring] = []
         self.machines: list[_Machine] = []
-
-    def between(self, low: float, high: float) -> float:
-        return low + (high - low) * self.chance.fraction()
-
-    def likely(self, probability: float) -> bool:
-        return self.chance.fraction() < probability
 
     # --- what runs ---
 

@@ -30,7 +30,13 @@ from tests.simulation.serial import check_serial
 from tests.simulation.store import LATE_MS_MAX, Weather
 from tests.simulation.wide import COLLECTIONS, RECORDS, WideBucket, WideWorld
 from wormdb.engine.commit import readers
-from wormdb.errors import OutcomeUnknownError, UnavailableError
+from wormdb.errors import (
+    ConflictError,
+    NotFoundError,
+    OutcomeUnknownError,
+    SnapshotTooOldError,
+    UnavailableError,
+)
 from wormdb.settings import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions
 from wormdb.system.clock import SeededChance
@@ -57,6 +63,10 @@ RUSHED = {
     "pauses": False, "crashes": False, "jumps": False, "bursts": False, "commit_seconds": 30, "moment_ms": 40.0,
 }  # fmt: skip
 LEFT_MS = 3_700_000.0
+FAILED = (UnavailableError, OutcomeUnknownError)
+"""What housekeeping may meet; it is done again another time."""
+REMOVED = (*FAILED, ConflictError, NotFoundError, SnapshotTooOldError)
+"""The same where collections are dropped in the middle of it, RemovedError among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,9 @@ class _TransactingRun:
         plan = Plan.draw(chance, "busy" if self._is_rush else focus).sized(SeededChance(seed + 3))
         self._plan = replace(plan, **RUSHED) if self._is_rush else plan  # type: ignore[arg-type] # fields of a plan
         scheduler = Scheduler(SeededChance(seed + 1))
-        bucket = WideBucket(scheduler, SeededChance(seed + 2), self._plan.calm)
+        # A store that shows its time at first and never again is none that there is.
+        self._calm = replace(self._plan.calm, shows_time=self._plan.weather.shows_time)
+        bucket = WideBucket(scheduler, SeededChance(seed + 2), self._calm)
         settings = replace(self._plan.settings, transaction_seconds=OPEN_SECONDS[int(chance.fraction() * 3)])
         self.world = WideWorld(seed, scheduler, bucket, chance, settings)
 
@@ -147,7 +159,7 @@ class _TransactingRun:
             self._spawn_keepers(machines)
         while world.workers:
             world.scheduler.sleep(60_000)
-        world.bucket.weather = replace(plan.calm, shows_time=plan.weather.shows_time)
+        world.bucket.weather = self._calm
         if not self._is_rush:
             world.scheduler.sleep(1.1 * LATE_MS_MAX)
         self._finish(machines)
@@ -218,7 +230,7 @@ class _TransactingRun:
 
     def _keep(self, machine: Machine, act: Callable[[Machine], object]) -> None:
         def attempt() -> None:
-            with suppress(UnavailableError, OutcomeUnknownError):
+            with suppress(*(REMOVED if self._workload == "drops" else FAILED)):
                 act(machine)
 
         self._guarded(machine, attempt)
@@ -284,6 +296,9 @@ class _TransactingRun:
         with world.scheduler.inside(fresh.process):
             for commit_id in sorted(world.unknown):
                 self._resolve(fresh, commit_id, settle=True)
+            for name in COLLECTIONS:
+                if fresh.db.removal(name).is_removed():
+                    fresh.db.drop(name)
         for machine in [*machines, fresh]:
             teller = Teller(world, machine)
             for act in (teller.end, teller.snapshot):

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.draws import Draws
 from tests.simulation.replay import Replay, Violation
 from tests.simulation.scheduler import Process, ProcessClock, ProcessCrash
 from tests.simulation.serial import Deed
@@ -30,10 +31,10 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.entry import decode_entry
-from wormdb.format.event import JobAttached, TransactionFinished, TransactionPrepared
+from wormdb.format.event import CollectionClosed, JobAttached, TransactionFinished, TransactionPrepared
 from wormdb.format.root import decode_root
 from wormdb.format.transaction import decode_floor, decode_record
-from wormdb.settings import LOG_RETENTION_MS_MIN
+from wormdb.settings import KNOWLEDGE_MS_MAX, LOG_RETENTION_MS_MIN
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.scheduler import Scheduler
     from wormdb.format.change import LoggedBatch
+    from wormdb.format.entry import Entry
     from wormdb.settings import Settings
     from wormdb.system.clock import Chance
 
@@ -145,10 +147,12 @@ class WideBucket(Bucket):
                 self._finished(name, number, event)
                 carried |= self.calls_of[event.tx]
             elif isinstance(event, JobAttached):
-                for block in event.blocks:
-                    calls |= _calls_in(self._blocks[self._paths[name].block(block.name)])
-        for batch in entry.batches:
-            calls |= _calls(batch) - carried
+                keys = [self._paths[name].block(block.name) for block in event.blocks]
+                calls = calls.union(*(_calls_in(self._blocks[key]) for key in keys))
+            elif isinstance(event, CollectionClosed):
+                calls |= _drops(entry)
+                self.note(f"  {name} {number} removes the collection")
+        calls |= {call for batch in entry.batches for call in _calls(batch)} - carried
         for call in sorted(calls):
             self._takes_effect(call)
 
@@ -179,10 +183,16 @@ class WideBucket(Bucket):
         if paths is None or not key.startswith(paths.entries):
             return
         number = int(key.removeprefix(paths.entries))
+        age = self.scheduler.now - self._root_at.get((name, number), -math.inf)
         if number > self.trimmed_of(name):
             self.broken.append(f"slot {number} of {name} was deleted while trimmed is {self.trimmed_of(name)}")
-        elif self.scheduler.now - self._root_at.get((name, number), -math.inf) < LOG_RETENTION_MS_MIN - 2 * SECOND_MS:
-            self.broken.append(f"slot {number} of {name} was deleted less than an hour after it was applied")
+        elif age < self._kept_ms(name, number) - 2 * SECOND_MS:
+            self.broken.append(f"slot {number} of {name} was deleted {age:.0f} ms after it was applied")
+
+    def _kept_ms(self, name: str, number: int) -> int:
+        """How long an entry stays after it was applied: of a removed collection as long as a process may trust it."""
+        is_removed = number <= self.roots_of[name][-1].removed
+        return KNOWLEDGE_MS_MAX if is_removed else LOG_RETENTION_MS_MIN
 
     def _record_deleted(self, transaction: str) -> None:
         if not self.decided.get(transaction) or transaction in self.second_records:
@@ -198,6 +208,11 @@ def _calls(batch: LoggedBatch) -> set[str]:
     return {image[TOKEN] for image in images if TOKEN in image}
 
 
+def _drops(entry: Entry) -> set[str]:
+    """The call that removed a collection: no document names it, so its actor does."""
+    return {batch.actor for batch in entry.batches if batch.actor is not None}
+
+
 def _calls_in(parquet: bytes) -> set[str]:
     import pyarrow.parquet as pq
 
@@ -206,7 +221,7 @@ def _calls_in(parquet: bytes) -> set[str]:
 
 
 @dataclass
-class WideWorld:
+class WideWorld(Draws):
     """Everything that the tasks of one run share."""
 
     seed: int
@@ -235,18 +250,6 @@ class WideWorld:
         machine = Machine(self, name, distance, is_right=is_right)
         self.machines.append(machine)
         return machine
-
-    def between(self, low: float, high: float) -> float:
-        """A number between two."""
-        return low + (high - low) * self.chance.fraction()
-
-    def likely(self, probability: float) -> bool:
-        """True with this probability."""
-        return self.chance.fraction() < probability
-
-    def pick(self, *choices: str) -> str:
-        """One of several."""
-        return choices[int(self.chance.fraction() * len(choices))]
 
     @contextmanager
     def deed(self, verb: str, **options: Any) -> Iterator[Deed]:

@@ -16,6 +16,10 @@ from wormdb.aio.files import AsyncReadableFiles
 from wormdb.aio.functions import AsyncFunctionRegistry
 from wormdb.aio.query import AsyncQuery
 from wormdb.aio.results import AsyncResults
+from wormdb.aio.snapshot import AsyncDatabaseSnapshot
+from wormdb.aio.snapshot_collection import AsyncSnapshotCollection
+from wormdb.aio.transaction import AsyncTransaction
+from wormdb.aio.transaction_collection import AsyncTransactionCollection
 
 __all__ = [
     "AsyncBatch",
@@ -24,9 +28,13 @@ __all__ = [
     "AsyncCollection",
     "AsyncCursor",
     "AsyncDatabase",
+    "AsyncDatabaseSnapshot",
     "AsyncFunctionRegistry",
     "AsyncQuery",
     "AsyncReadableFiles",
     "AsyncResults",
+    "AsyncSnapshotCollection",
+    "AsyncTransaction",
+    "AsyncTransactionCollection",
     "connect",
 ]

@@ -16,12 +16,13 @@ from wormdb.aio.notebook import AsyncNotebookMethods
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from typing import Unpack
 
     import polars as pl
     import pyarrow as pa
 
+    from wormdb.api.erase import EraseResult
     from wormdb.api.familiar import InsertManyResult
     from wormdb.api.history import HistoryEntry
     from wormdb.api.imports.records import ImportOptions, ImportResult, Rejection
@@ -205,6 +206,12 @@ class AsyncCollection(
             ),
         )
 
+    async def expire(
+        self, field: str | None, after: str | timedelta | None = None, *, timeout: float | None = None
+    ) -> int:
+        """Have documents end by themselves: at the date in `field`, or `after` it, such as '7d'. The log number; 1 PUT."""
+        return cast("int", await self._runner.call(self._inner.expire, field, after, timeout=timeout))
+
     def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> AsyncBatch[T]:
         """Several changes that happen together or not at all. No requests until it is flushed."""
         from wormdb.aio.batch import AsyncBatch
@@ -290,6 +297,15 @@ class AsyncCollection(
         """Bring a document back as the snapshot of that time has it. Otherwise as `rollback`."""
         return cast(
             "T", await self._runner.call(self._inner.restore_snapshot, identity, ts, actor=actor, metadata=metadata)
+        )
+
+    async def erase(
+        self, identity: Any, *, missing_ok: bool = False, actor: str | None = None, metadata: Metadata = None
+    ) -> EraseResult:
+        """Leave nothing of a document: its versions, snapshots, trash, blobs of its own and readable files go."""
+        return cast(
+            "EraseResult",
+            await self._runner.call(self._inner.erase, identity, missing_ok=missing_ok, actor=actor, metadata=metadata),
         )
 
     async def list_trashed(self) -> list[TrashedDocument[T]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from wormdb.aio.opened import OpenedDatabase
 from wormdb.aio.schema_methods import AsyncSchemaMethods
+from wormdb.aio.sessions import SessionMethods
 from wormdb.aio.transaction_methods import AsyncTransactionMethods
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from wormdb.api.status import CollectionStatus
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.maintenance.audit.report import Repair, Verification
+    from wormdb.maintenance.audit.traces import Trace
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.maintenance.removal import DropResult
     from wormdb.storage.meter import Usage
@@ -32,7 +34,7 @@ __all__ = ["AsyncDatabase"]
 T = TypeVar("T")
 
 
-class AsyncDatabase(OpenedDatabase, AsyncSchemaMethods, AsyncTransactionMethods):
+class AsyncDatabase(OpenedDatabase, SessionMethods, AsyncSchemaMethods, AsyncTransactionMethods):
     """One bucket or folder. A context manager; thread-safe; opened again in forked children, memories apart.
 
     Calls are awaited; `wormdb.api.database.Database` has their promises.
@@ -110,6 +112,14 @@ class AsyncDatabase(OpenedDatabase, AsyncSchemaMethods, AsyncTransactionMethods)
         return cast(
             "list[Verification]",
             await self._runner.call(self._inner.verify, names, unreferenced=unreferenced, told=told),
+        )
+
+    async def find_traces(
+        self, name: str, identity: Any, *, values: Iterable[str] = (), told: Callable[[str], None] | None = None
+    ) -> list[Trace]:
+        """Where something of an erased document can still be found in a collection, by a model's name or a folder."""
+        return cast(
+            "list[Trace]", await self._runner.call(self._inner.find_traces, name, identity, values=values, told=told)
         )
 
     async def gc(

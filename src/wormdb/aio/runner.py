@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wormdb.settings import Settings
     from wormdb.system.clock import Clock
 
-__all__ = ["CALLS_AT_ONCE", "AsyncChangeStream", "AsyncHandle", "AsyncRunner"]
+__all__ = ["CALLS_AT_ONCE", "AsyncChangeStream", "AsyncHandle", "AsyncRunner", "TurnRunner"]
 
 T = TypeVar("T")
 H = TypeVar("H")
@@ -127,6 +127,25 @@ class AsyncRunner:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._concurrency, thread_name_prefix="wormdb-aio")
             return self._executor
+
+
+class TurnRunner(AsyncRunner):
+    """Calls of one transaction or snapshot, one after the other: tasks that share it wait for their turn."""
+
+    def __init__(self, runner: AsyncRunner) -> None:
+        """In the threads of a database."""
+        self._runner = runner
+        self._turn = asyncio.Lock()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the database takes no more calls."""
+        return self._runner.is_closed
+
+    async def call(self, function: Callable[..., T], *given: Any, **named: Any) -> T:
+        """As `AsyncRunner.call`, when the calls before it have ended; those that were cancelled too."""
+        async with self._turn:
+            return await self._runner.call(function, *given, **named)
 
 
 async def _settled(running: Future[Any]) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.write.tables import TableKey
+    from wormdb.format.blob import BlobKey
     from wormdb.format.entry import LoggedChange
     from wormdb.format.event import Event
     from wormdb.maintenance.gc.report import GcResult
@@ -75,8 +76,8 @@ class Home(Protocol):
         """A collection in a forked child, on what was opened there. No requests."""
         ...
 
-    def collect(self, folder: str, *, dry_run: bool) -> GcResult:
-        """Remove garbage from the collection in a folder."""
+    def collect(self, folder: str, *, dry_run: bool, unowned: Iterable[BlobKey] = ()) -> GcResult:
+        """Remove garbage from the collection in a folder; of `unowned` blobs without an owner at any age."""
         ...
 
     @property
@@ -138,6 +139,8 @@ class Access(Generic[T]):
     """Of reads that do not say it."""
     session: Session | None = None
     """The transaction or snapshot that this handle belongs to; None outside of one."""
+    guard: Guard | None = None
+    """What all batches of this handle are refused by, beside their own; it asks for nothing but events of the log."""
 
     @property
     def name(self) -> str:
@@ -228,7 +231,7 @@ class Access(Generic[T]):
         if freshness.stale_ms and not self._fits(view):
             return self.get(key)
         self.writer.check_definition(view)
-        return view, held
+        return (view, ledger.expiry.living(view, held)) if view.definition.expiries else (view, held)
 
     def view(self, freshness: Freshness | None = None) -> View:
         """The state now, or one that is as new as told. 1 GET; raises SchemaMismatchError, InvalidRequestError."""
@@ -237,14 +240,15 @@ class Access(Generic[T]):
         wanted = freshness or self.freshness
         ledger = self.ledger if self.readonly is None else self.log
         view = ledger.view(staleness_ms=wanted.stale_ms, at_least=wanted.at_least)
-        if wanted.stale_ms and not self._fits(view):
-            return self.present()
+        if wanted.stale_ms:
+            return view if self._fits(view) else self.present()
         self.writer.check_definition(view)
-        return view
+        return ledger.expiry.alive(view) if view.definition.expiries else view
 
     def trusted(self) -> View | None:
         """The state that this process knows, as `Ledger.trusted` says; None in a transaction. No requests."""
-        return self.ledger.trusted() if self.session is None else None
+        view = self.ledger.trusted() if self.session is None else None
+        return view if view is None or not view.definition.expiries else self.ledger.expiry.alive(view)
 
     def known(self) -> View:
         """The state as far as this process knows it, or that of a transaction. Costs as `Ledger.known`."""
@@ -273,7 +277,7 @@ class Access(Generic[T]):
             return self._view_of(self.session, None)
         view = self.log.view()
         self.writer.check_definition(view)
-        return view
+        return self.log.expiry.alive(view) if view.definition.expiries else view
 
     def write_tables(self, keys: Iterable[TableKey]) -> None:
         """Have the files of a manifest or of indexes as the state says, whatever became of them.
@@ -441,13 +445,15 @@ class Access(Generic[T]):
         known = self.known()
         events = self.writer.first_events(known)
         final = self.writer.final(operations, self.writer.in_force(known), by)
-        guards = Guards.of(self.writer.guard(final, events), guard)
+        guards = Guards.of(self.writer.guard(final, events), guard, self.guard)
         return self._commit(final, (*events, *also), by, guards, is_steady=guard is None)
 
-    def commit_event(self, event: Event, by: Author, guard: Guard | None = None) -> CommitResult:
-        """Commit one event, while `guard` accepts the state it will follow. 1 PUT without competing writers."""
+    def commit_event(
+        self, event: Event, by: Author, guard: Guard | None = None, *operations: Operation
+    ) -> CommitResult:
+        """Commit one event, `operations` with it as they are, while `guard` accepts the state it will follow. 1 PUT."""
         self.check_mode()
-        return self._commit((), (event,), by, Guards.of(self.writer.guard((), ()), guard))
+        return self._commit(operations, (event,), by, Guards.of(self.writer.guard(operations, ()), guard))
 
     def job_spec(self, job: str, kind: str, by: Author, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
         """What a bulk job on this collection is to be, for `wormdb.engine.load`. 1 GET; raises as `commit`."""
@@ -455,6 +461,8 @@ class Access(Generic[T]):
 
         self.check_mode()
         known = self.present()
+        if known.definition.expiries:
+            self.ledger.expiry.remove()  # tasks take what is stored for what is there
         self.writer.check_newest(known)
         if self.writer.model is None and known.definition.model is not None:
             raise InvalidRequestError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 from wormdb.api.schema import PublishedSchema
 from wormdb.engine.commit.resolve import landed
 from wormdb.engine.ledger import CommitResult, Ledger, Runtime
+from wormdb.engine.state.expiry import expiry_events
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt.adopt import Adopter, Adoption
 from wormdb.files.adopt.survey import AdoptionChoices
@@ -72,6 +73,13 @@ class AdoptionRequest:
         for name, values in known.items():
             if given.get(name, values[0]) not in values:
                 raise InvalidRequestError(f"{name}={given[name]!r}", reason=f"it is one of {', '.join(values)}")
+        if model.path.is_packed or model.path.holds_many:
+            what = "have many documents each" if model.path.holds_many else "are packed by gzip"
+            raise InvalidRequestError(
+                f"adoption of {model.name}",
+                reason=f"its files {what}: they are only read in place",
+                fix="copy them into a collection of another model: worm import",
+            )
         becomes: Mode = "readwrite" if model.mode == "readonly" else model.mode
         adopted = replace(model, mode=options.get("mode", becomes))
         collection = adopted.path.collection_prefix(check_outer(adopted, options.get("outer", {})))
@@ -139,12 +147,14 @@ class AdoptionRequest:
 
     def _events(self, view: View, placement: Placement) -> tuple[Event, ...]:
         """What defines the collection; raises SchemaMismatchError if it has another definition already."""
-        stored, events = view.definition.model, []
+        stored = view.definition.model
+        events: list[Event] = []
         if stored is not None and replace(stored, mode=self.model.mode) != self.model:
             raise describe_mismatch(stored, self.model)
         body = self.model.canonical()
         if view.definition.body != body:
             events.append(SchemaChanged(definition=body))
+            events += expiry_events(stored, self.model, 0)
         switched = FilesSwitched(
             enabled=self.model.files,
             oplog=placement.oplog,

@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import ACTOR_BYTES_MAX, METADATA_BYTES_MAX, Settings
+from wormdb.system import tracing
 from wormdb.system.deadline import Deadline, begin, end, within
 
 if TYPE_CHECKING:
     from wormdb.system.clock import Clock
 
-__all__ = ["Author", "CallKind", "commits", "limited", "reads", "works"]
+__all__ = ["Author", "CallKind", "commits", "limited", "reads", "traced", "works"]
 
 CallKind = Literal["read", "commit", "work"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
+T = TypeVar("T")
 
 
 class _TimedCaller(Protocol):
@@ -68,11 +70,31 @@ def _bounded(method: F, kind: CallKind) -> F:
     def call(self: _TimedCaller, *given: Any, timeout: float | None = None, **named: Any) -> Any:
         token = begin(self._limited(kind, timeout).deadline)
         try:
+            if tracing.tracer is not None:
+                return traced(operation, self, lambda: method(self, *given, **named))
             return method(self, *given, **named)
         finally:
             end(token)
 
+    operation = _OPERATIONS.get(method.__name__, method.__name__.strip("_"))
     return cast("F", call)
+
+
+_OPERATIONS = {"first": "find", "to_list": "find", "_flush": "flush"}
+"""What calls are to users, where they have another name."""
+
+
+def traced(operation: str, caller: object, work: Callable[[], T]) -> T:
+    """What `work` returns or raises; a tracer, if there is one, is told that it is a call of the API."""
+    tracer = tracing.tracer
+    if tracer is None:
+        return work()
+    access: Any = getattr(caller, "_access", None)
+    if not hasattr(access, "ledger"):  # a database, whose collections have one each
+        return tracer.call(operation, getattr(caller, "url", ""), "", work)
+    collection = access.ledger.collection.rstrip("/")
+    namespace = str(access.writer.origin).rstrip("/").removesuffix(collection).rstrip("/")
+    return tracer.call(operation, namespace, collection, work)
 
 
 # --- who makes a change, and why ---

@@ -20,7 +20,7 @@ from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from typing import Unpack
 
     import polars as pl
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.arrow import TableReader
     from wormdb.api.calls import Author, CallKind
+    from wormdb.api.erase import EraseResult
     from wormdb.api.feed import ChangeStream
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.history import HistoryEntry
@@ -281,6 +282,19 @@ class Collection(NotebookMethods[T], ModifyMethods[T], IndexMethods[T], BlobMeth
             )
         return self._access.modify(identity, change, by)
 
+    @commits
+    def expire(self, field: str | None, after: str | timedelta | None = None, *, timeout: float | None = None) -> int:
+        """Have documents end by themselves: at the date in `field`, or `after` it, such as "7d". The log number; 1 PUT.
+
+        From that moment of the store's time on no read sees them, and the next forwarding or a node removes them: the
+        feed and history say `expire`. A document without a date there stays; of an array of dates the earliest counts.
+        With None documents stay again; what was removed stays removed. It counts for documents of before too. Raises
+        InvalidRequestError if the model says when documents end, and for what is not a field or a duration.
+        """
+        from wormdb.api.expiry import set_expiry  # few collections have one
+
+        return set_expiry(self._access, field, after)
+
     def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> Batch[T]:
         """Several changes that happen together or not at all. No requests until it is flushed."""
         by = self._access.by(actor, metadata)
@@ -420,6 +434,25 @@ class Collection(NotebookMethods[T], ModifyMethods[T], IndexMethods[T], BlobMeth
         `snapshot` is added to the metadata. Raises NotFoundError if there is none of that time.
         """
         return self._recall.restore(identity, ts, self._access.by(actor, metadata))
+
+    @works
+    def erase(
+        self, identity: Any, *, missing_ok: bool = False, actor: str | None = None, metadata: Metadata = None
+    ) -> EraseResult:
+        """Leave nothing of a document: its versions, snapshots, trash, blobs of its own and readable files go.
+
+        From the entry on no read finds any of it, in no process. Then the log is brought forward, so that the root
+        names nothing that holds it, and garbage is collected once; what older roots named, and the log up to the entry,
+        is deleted by the next garbage collection an hour later. `history` says ErasedError from then on; a new document
+        may have the id. `worm verify --erased` proves it.
+
+        Costs as `get_history`, 1 PUT, and as `forward` and `gc`; for each block that has a version 1 GET and 2 PUTs.
+        Raises NotFoundError if there never was such a document, InvalidRequestError in a transaction, UnavailableError,
+        and OutcomeUnknownError: call it again with `missing_ok`.
+        """
+        from wormdb.api.erase import erase_document
+
+        return erase_document(self._access, identity, self._access.by(actor, metadata), missing_ok=missing_ok)
 
     # --- the trash ---
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.definition import Definition
     from wormdb.files.foreign.collections import ForeignCollections
     from wormdb.files.keeper import FilesKeeper
+    from wormdb.format.blob import BlobKey
     from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.query.planner.cache import PlanCache
@@ -325,14 +326,21 @@ class Ledgers:
         store = self.store.inner if isinstance(self.store, CachedStore) else self.store
         return StoredCollection(prefix, self.runtime.on(store))
 
-    def gc(self, prefix: str, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> GcResult:
+    def gc(
+        self,
+        prefix: str,
+        *,
+        dry_run: bool = False,
+        told: Callable[[str], None] | None = None,
+        unowned: Iterable[BlobKey] = (),
+    ) -> GcResult:
         """Remove garbage from a collection. Costs and raises as `collect`."""
         from wormdb.maintenance.gc.collect import RetentionRules, collect
 
         self.lifetime.check()
         settings = self._settings
         rules = RetentionRules(log_retention_ms=settings.log_retention_ms, job_expiry_ms=settings.job_expiry_ms)
-        return collect(self.site(prefix), rules, dry_run=dry_run, told=told)
+        return collect(self.site(prefix), rules, dry_run=dry_run, told=told, unowned=frozenset(unowned))
 
     def collect_records(self, collections: Callable[[], Iterable[str]], *, dry_run: bool = False) -> int:
         """Remove records of transactions over several collections. Costs and raises as `collect_records`."""

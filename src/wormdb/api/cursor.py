@@ -16,7 +16,7 @@ import msgspec
 
 from wormdb.api.calls import reads
 from wormdb.api.options import check_query, refuse_token, seal, unseal
-from wormdb.api.read import QueryRun, open_state
+from wormdb.api.read import AnyState, LogState, QueryRun, open_state
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import write_projection
 from wormdb.engine.state.moments import AsOf
@@ -56,6 +56,7 @@ class _Token(msgspec.Struct, frozen=True, array_like=True):
     opened_ms: int
     after: bytes | None
     is_raw: bool = False
+    seen_ms: int | None = None
 
 
 class Cursor(Generic[T]):
@@ -71,7 +72,10 @@ class Cursor(Generic[T]):
         self._batch_size = batch_size
         self._opened_ms = opened_ms
         self._hits: Iterator[Hit] | None = None
-        self._after = run.query.request.after
+        self._is_brief = False
+        """Whether the rows come by the plan that is best if no more than one batch is asked for."""
+        self._last: Hit | None = None
+        self._begun_after = run.query.request.after
         self._is_closed = False
 
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
@@ -90,18 +94,35 @@ class Cursor(Generic[T]):
         SnapshotTooOldError. After any error the same batch can be asked for again.
         """
         self._check()
-        if self._hits is None:
-            self._hits = self._run.hits()
         try:
-            hits = list(islice(self._hits, self._batch_size))
+            hits = list(islice(self._next_hits(), self._batch_size))
             shown = self._run.show(hits)
         except BaseException:
             # Rows of a broken answer are gone: the next call begins anew, behind the last batch that was given out.
             self._hits, self._run = None, self._run.behind(self._after)
             raise
+        self._is_brief &= len(hits) == self._batch_size
         if hits:
-            self._after = hits[-1].order
+            self._last = hits[-1]
         return shown
+
+    @property
+    def _after(self) -> bytes | None:
+        """The place of the last row that was given out; made when it is wanted, as most cursors are read once."""
+        return self._begun_after if self._last is None else self._last.order
+
+    def _next_hits(self) -> Iterator[Hit]:
+        """What the next batch is taken from: many callers take one batch, and what follows may need another plan."""
+        run = self._run
+        if self._hits is None:
+            self._is_brief = True
+            self._hits = run.hits()
+        elif self._is_brief:
+            self._is_brief = False
+            if not run.is_planned_alike():
+                self._run = run.behind(self._after)
+                self._hits = self._run.hits(replace(self._run.request(), first=None))
+        return self._hits
 
     @property
     def token(self) -> str:
@@ -122,6 +143,7 @@ class Cursor(Generic[T]):
             opened_ms=self._opened_ms,
             after=self._after,
             is_raw=query.is_raw,
+            seen_ms=query.moment.seen_ms,
         )
         return seal("cursor", msgspec.msgpack.encode(token))
 
@@ -174,13 +196,18 @@ def open_cursor(
             reason=f"batch_size must be a whole number of 1 or more, not {batch_size!r:.40}",
             fix="leave it out for batches of 100",
         )
-    query = check_query(access, filter, options)
+    query = check_query(access, filter, options, first=batch_size)
     if query.request.search is not None:
         reason = "a cursor goes on in the order of a sort, and a text search in that of scores"
         raise InvalidRequestError(f"a cursor of {access.name}", reason=reason, fix="use find with offset and limit")
     state = open_state(access, query.moment, query.freshness)
-    pinned = query if query.moment is not None else query.at(AsOf.number(state.number))
+    pinned = query if query.moment is not None else query.at(AsOf.number(state.number, seen_ms=_seen_ms(state)))
     return Cursor(QueryRun(access, pinned, state), batch_size, access.clock.now_ms())
+
+
+def _seen_ms(state: AnyState[Any]) -> int | None:
+    """When a state was shown, if documents of it end by themselves."""
+    return state.view.now_ms if isinstance(state, LogState) else None
 
 
 def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
@@ -195,11 +222,12 @@ def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
         "strategy": read.strategy,
         "raw": read.is_raw or None,
     }
-    query = check_query(access, parse_filter(json.parse(read.filter, operators=True)), options)
+    tree = parse_filter(json.parse(read.filter, operators=True))
+    query = check_query(access, tree, options, first=read.batch_size)
     pinned = replace(
         query,
         request=replace(query.request, after=read.after),
-        moment=AsOf(read.bound, read.is_time, access.clock.now_ms() if read.is_time else 0),
+        moment=AsOf(read.bound, read.is_time, access.clock.now_ms() if read.is_time else 0, seen_ms=read.seen_ms),
         is_past=read.is_past,
     )
     return Cursor(QueryRun(access, pinned), read.batch_size, read.opened_ms)

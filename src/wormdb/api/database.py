@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.maintenance.audit.report import Repair, Verification
+    from wormdb.maintenance.audit.traces import Trace
     from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.maintenance.removal import DropResult
@@ -283,6 +284,26 @@ class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
 
         prefixes = self._prefixes(names)
         return [verify_all(self._site(prefix), unreferenced=unreferenced, told=told) for prefix in prefixes]
+
+    @works
+    def find_traces(
+        self,
+        name: str,
+        identity: Any,
+        *,
+        values: Iterable[str] = (),
+        told: Callable[[str], None] | None = None,
+    ) -> list[Trace]:
+        """Where something of an erased document can still be found in a collection, by a model's name or a folder.
+
+        The id, and texts that were in the document, as `values`: nothing else knows them any more. Empty after
+        `Collection.erase` and garbage collection, but for places where another document mentions them. 1 LIST for each
+        1,000 objects and 1 GET for each object, past every cache; writes nothing.
+        """
+        from wormdb.files.verify import traces_of
+
+        (prefix,) = self._prefixes([name])
+        return traces_of(self._site(prefix), identity, values=tuple(values), told=told)
 
     @works
     def gc(

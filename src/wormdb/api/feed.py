@@ -36,7 +36,7 @@ class Change:
 
     number: LogNumber
     """The log entry it is in; changes of one batch share it."""
-    op: Literal["create", "update", "delete", "restore", "purge"]
+    op: Literal["create", "update", "delete", "restore", "purge", "expire"]
     id: Any
     seq: int
     before: dict[str, Any] | None

@@ -47,6 +47,8 @@ class CollectionPicture:
         from wormdb.api.status import indexes_of
         from wormdb.query.sources.engine import EngineSource
 
+        if view.definition.expiries and view.now_ms is None:
+            view = ledger.expiry.alive(view)
         model = model or view.definition.model
         facts = EngineSource(view, ledger).facts
         return cls(

@@ -13,7 +13,14 @@ from wormdb.engine.history.snapshots import Snapshot, VisibleSnapshot, taken_at,
 from wormdb.engine.state.moments import AsOf
 from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.engine.tree.entries import Range
-from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, SnapshotTooOldError, ValidationError
+from wormdb.errors import (
+    ConflictError,
+    ErasedError,
+    InvalidRequestError,
+    NotFoundError,
+    SnapshotTooOldError,
+    ValidationError,
+)
 from wormdb.format import json
 from wormdb.format.event import SnapshotTaken
 from wormdb.format.past import Version, difference, misc_ms
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.calls import Author
+    from wormdb.engine.history.read import History
 
 __all__ = ["CollectionHistory", "HistoryEntry", "choose_snapshot", "history_of", "parse_as_of", "parse_time"]
 
@@ -38,7 +46,7 @@ class HistoryEntry:
     """Counts the document's changes, from 1, without gaps, also over deletes."""
     rev: int
     """The log number; give it to `as_of` to see the collection as it was then. What was adopted has the adoption's."""
-    op: Literal["create", "update", "delete", "restore", "purge"]
+    op: Literal["create", "update", "delete", "restore", "purge", "expire"]
     ts: datetime
     """When, by the clock of the process that made it, in UTC."""
     actor: str | None
@@ -250,7 +258,19 @@ class CollectionHistory(Generic[T]):
     def _versions(self, identity: Any) -> tuple[View, list[Version]]:
         key = self.access.writer.key_of(identity)
         view = self.access.present()
-        return view, self.access.history(view).versions(key)
+        history = self.access.history(view)
+        versions = history.versions(key)
+        if not versions:
+            self._check_unerased(history, key, identity)
+        return view, versions
+
+    def _check_unerased(self, history: History, key: bytes, identity: Any) -> None:
+        """Raise ErasedError if nothing is there because it was erased. No requests."""
+        erased_at = history.erased_at(key)
+        if erased_at is not None:
+            raise ErasedError(
+                f"document {identity!r} in {self.access.name}", reason=f"it was erased at {_iso(erased_at)}"
+            )
 
     def _version(self, versions: Sequence[Version], identity: Any, seq: int) -> Version:
         """Version `seq`; raises NotFoundError, SnapshotTooOldError."""
@@ -297,6 +317,10 @@ class CollectionHistory(Generic[T]):
                 f"Snapshots are not enabled for {self.access.name}",
                 fix='set "snapshots": {"enabled": true} in the model, and apply the schema',
             )
+
+
+def _iso(ms: int) -> str:
+    return moment(ms).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 def _bound(identity: Any) -> bytes:

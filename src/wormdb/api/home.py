@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from wormdb.api.access import Access
     from wormdb.api.connection import Ledgers
     from wormdb.files.keeper import FilesKeeper
+    from wormdb.format.blob import BlobKey
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.storage.meter import Usage
 
@@ -47,6 +48,6 @@ class CollectionHome:
         foreign = None if known is None else self.ledgers.foreign.of(folder, access.writer.model)
         return replace(access, ledger=self.ledgers.of(folder), plans=self.ledgers.plans_of(folder), readonly=foreign)
 
-    def collect(self, folder: str, *, dry_run: bool) -> GcResult:
-        """Remove garbage from the collection in a folder."""
-        return self.ledgers.gc(folder, dry_run=dry_run)
+    def collect(self, folder: str, *, dry_run: bool, unowned: Iterable[BlobKey] = ()) -> GcResult:
+        """Remove garbage from the collection in a folder; of `unowned` blobs without an owner at any age."""
+        return self.ledgers.gc(folder, dry_run=dry_run, unowned=unowned)

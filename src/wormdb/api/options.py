@@ -227,9 +227,14 @@ class CheckedQuery:
 
 
 def check_query(
-    access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False
+    access: Access[Any],
+    filter: WrittenFilter,
+    options: Mapping[str, Any],
+    *,
+    is_single: bool = False,
+    first: int | None = None,
 ) -> CheckedQuery:
-    """The question that a caller's filter and options make; with `is_single` for one row.
+    """The question that a caller's filter and options make; with `is_single` for one row, with `first` of a cursor.
 
     Raises InvalidRequestError with all mistakes of the first part that has some, and LimitExceededError. No requests,
     but for a filter with functions: 1 GET, as they are now.
@@ -243,18 +248,20 @@ def check_query(
     if options.get("search") is not None or may_have_text(filter):
         written, options, search, scores = read_text_options(filter, options, what)
     is_raw, freshness = _is_raw(options.get("raw"), what), None
-    # Most queries have a filter and nothing else, or ask for raw rows besides.
-    is_plain = search is None and sum(map(is_not, options.values(), repeat(None))) <= is_raw
-    if not is_plain:
-        freshness = check_freshness(access, options.get("at_least"), options.get("stale_ms"), options.get("as_of"))
+    # Most queries have a filter and nothing else, or ask for raw rows besides, or for a state that is new enough.
+    at_least = options.get("at_least")
+    given = sum(map(is_not, options.values(), repeat(None)))
+    is_plain = search is None and given <= is_raw + (at_least is not None)
+    if at_least is not None or not is_plain:
+        freshness = check_freshness(access, at_least, options.get("stale_ms"), options.get("as_of"))
     tree = read_filter(written)
     if type(tree) is not Compare and has_calls(tree):
         tree = expand_functions(access, tree, freshness)
     if is_plain:
-        request = QueryRequest(filter=tree, limit=1 if is_single else None, is_raw=is_raw)
+        request = QueryRequest(filter=tree, limit=1 if is_single else None, is_raw=is_raw, first=first)
         if access.writer.model is not None:
             _tell_typos(access, access.writer.model, request)
-        return CheckedQuery(request, access.ledger.collection, is_raw=is_raw)
+        return CheckedQuery(request, access.ledger.collection, freshness=freshness, is_raw=is_raw)
     select, sort, populate = options.get("select"), options.get("sort"), _names(options.get("populate"), what)
     moment = _moment(options.get("as_of"), access)
     query = CheckedQuery(
@@ -267,6 +274,7 @@ def check_query(
             strategy=_strategy(options.get("strategy"), what),
             rows_max=_whole(options.get("max_scanned"), "max_scanned", 1, what),
             is_raw=is_raw and select is None and not populate and not scores,
+            first=first,
             near=_near(options, what),
             search=search,
         ),

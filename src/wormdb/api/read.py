@@ -69,6 +69,10 @@ class LogState(Generic[T]):
         cache = access.plans if type(source) is EngineSource else None
         return answer.run(request, source, cache=cache, clock=access.clock)
 
+    def is_planned_alike(self, request: QueryRequest) -> bool:
+        """Whether a request has the same plan for its first rows as for all of them. No requests."""
+        return answer.is_planned_alike(request, self.source, cache=self._cache)
+
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has."""
         return answer.count(request, self.source, cache=self._cache, clock=self.access.clock)
@@ -279,6 +283,11 @@ class QueryRun(Generic[T]):
         """The same question to the same state, for the rows behind one in its order. No requests."""
         query = replace(self.query, request=replace(self.query.request, after=order))
         return QueryRun(self.access, query, self._state)
+
+    def is_planned_alike(self) -> bool:
+        """Whether the first rows come by the same plan as all of them; files have one. No requests once it has rows."""
+        state = self.state
+        return not isinstance(state, LogState) or state.is_planned_alike(self.query.request)
 
     def request(self) -> QueryRequest:
         """The request, with its deadline if time is limited."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from wormdb.api.calls import CallKind, limited, reads
+from wormdb.api.calls import CallKind, limited, reads, traced
 from wormdb.api.document import with_id
 from wormdb.api.options import CheckedQuery, page_token, refuse_beside_near
 from wormdb.api.read import AnyState, QueryRun, open_state
@@ -186,6 +186,9 @@ class Results(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """The rows in their order. 1 GET for the log in a warm process, and what the plan costs: see `explain`."""
+        return traced("find", self, self._each)
+
+    def _each(self) -> Iterator[T]:
         count, last = 0, None
         for hit, row in self._rows():
             count, last = count + 1, hit

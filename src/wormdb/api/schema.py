@@ -235,6 +235,7 @@ class Evolution:
                     actor=self.by.actor,
                     files=files,
                     mapping=self._encoded,
+                    now_ms=self.ledger.clock.now_ms(),
                 )
                 return self.ledger.commit(pending)
             except ConflictError:

@@ -220,7 +220,8 @@ class CollectionSession:
 
 
 def _view_of(session: CollectionSession) -> View:
-    return session.ledger.view()
+    view = session.ledger.view()
+    return session.ledger.expiry.alive(view) if view.definition.expiries else view
 
 
 def _tops(view: View) -> list[tuple[bytes, int]]:
@@ -235,9 +236,9 @@ def collect_moment(new: CollectionSession, others: Sequence[CollectionSession], 
     TransactionConflictError if something changed that was read of them, or if they never stand still.
     """
     for _ in range(ROUNDS_MAX):
-        view = new.ledger.view()
+        view = _view_of(new)
         # Whatever did not change since before this state was taken, was so when it was.
-        found = [other.ledger.view() for other in others] if len(others) < 2 else list(pool.map(_view_of, others))
+        found = [_view_of(other) for other in others] if len(others) < 2 else list(pool.map(_view_of, others))
         moved = [other.move(now) for other, now in zip(others, found, strict=True)]
         if not any(moved):
             return view

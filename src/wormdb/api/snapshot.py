@@ -206,7 +206,11 @@ class DatabaseSnapshot:
             if not unfinished or not _finished(unfinished):
                 break
             views = collect_states(ledgers, pool)
-        self._views = {one.collection: view for one, view in zip(ledgers, views, strict=True)}
+        alive = (
+            one.expiry.alive(view) if view.definition.expiries else view
+            for one, view in zip(ledgers, views, strict=True)
+        )
+        self._views = {one.collection: view for one, view in zip(ledgers, alive, strict=True)}
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -254,6 +254,8 @@ def _types_in_model(status: IndexStatus, model: Model | None) -> tuple[str, ...]
 def status_of(ledger: Ledger) -> CollectionStatus:
     """The state of a collection. 2 GETs and 1 for each entry of the tail, for a ledger that was not used before."""
     view = ledger.view()
+    if view.definition.expiries:
+        view = ledger.expiry.alive(view)
     definition, root = view.definition, None if view.place is None else view.place.root
     return CollectionStatus(
         name=ledger.collection.rstrip("/") if definition.model is None else definition.model.name,

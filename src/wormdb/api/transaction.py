@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, overload
 
 from wormdb.api.blob_methods import BlobMethods
-from wormdb.api.calls import reads
+from wormdb.api.calls import reads, traced
 from wormdb.api.collection import Collection
 from wormdb.api.familiar import FamiliarMethods, InsertManyResult
 from wormdb.api.modify import ModifyMethods
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.engine.transact.coordinator import Coordinator
     from wormdb.files.keeper import FilesKeeper
+    from wormdb.format.blob import BlobKey
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
@@ -92,6 +93,8 @@ class CollectionCommit:
     number: int | None
     """The log entry that has them. None if they are prepared: they are there for every reader, and an entry that is
     written later has them; only then is the revision of these documents known."""
+    since: int = 0
+    """The log number from which on every state has them: that of the entry, or of the one that prepared them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +131,9 @@ class SessionHome:
         """The collection of a model, in the same transaction or snapshot."""
         return self.enter(self.home.access_of(model))
 
-    def collect(self, folder: str, *, dry_run: bool) -> GcResult:
+    def collect(self, folder: str, *, dry_run: bool, unowned: Iterable[BlobKey] = ()) -> GcResult:
         """As `Home`."""
-        return self.home.collect(folder, dry_run=dry_run)
+        return self.home.collect(folder, dry_run=dry_run, unowned=unowned)
 
     def again(self, access: Access[T]) -> Access[T]:
         """A transaction and a snapshot end with their process: a child uses neither."""
@@ -379,7 +382,7 @@ class Transaction:
         self._check_usable()
         try:
             self.check()
-            result = self._commit(timeout)
+            result = traced("commit", self, lambda: self._commit(timeout))
         except OutcomeUnknownError:
             self.state = "unknown"
             raise
@@ -430,7 +433,7 @@ class Transaction:
         guard = Guards.of(pending.guard, ReadGuard(session.folder, reads))
         done = access.ledger.commit(replace(pending, guard=guard, reads=reads), seconds=seconds)
         session.landed = int(done.number)
-        return TransactionCommit(done.id, {folder: CollectionCommit(len(done.changes), int(done.number))})
+        return TransactionCommit(done.id, {folder: CollectionCommit(len(done.changes), session.landed, session.landed)})
 
     def _commit_several(
         self, writing: dict[str, CollectionSession], reading: dict[str, CollectionSession], seconds: float
@@ -442,7 +445,9 @@ class Transaction:
             pending = self._defined(self._pending(session, self._accesses[folder]), self._accesses[folder])
             participants.append(Participant(session.ledger, pending, self._reads(session)))
         done = self._coordinator().commit(participants, seconds=seconds)
-        written = {folder: CollectionCommit(len(done.changes[folder]), None) for folder in writing}
+        written = {
+            folder: CollectionCommit(len(done.changes[folder]), None, int(done.numbers[folder])) for folder in writing
+        }
         return TransactionCommit(done.commit_id, written)
 
     def _defined(self, pending: Pending, access: Access[Any]) -> Pending:

@@ -263,7 +263,10 @@ class Updater(Generic[T]):
         """Insert what an upsert makes where nothing matched, if that is so when it is committed."""
         access = self._access
         shape = access.writer.shape("insert", values)
-        if shape.id is not None and not shape.fresh and _is_alive(absent.seen.get(id_key(shape.id))):
+        known = None if shape.id is None or shape.fresh else absent.seen.get(id_key(shape.id))
+        if absent.seen.definition.expiries:  # a state that a document was looked up in still has what is over
+            known = access.ledger.expiry.living(absent.seen, known)
+        if shape.id is not None and _is_alive(known):
             raise AlreadyExistsError(
                 f"document {shape.values['_id']!r} in {access.name}",
                 reason="it exists, and the filter does not match it, so the upsert cannot insert it",

@@ -24,6 +24,7 @@ from wormdb.api.document import (
 from wormdb.api.guard import ModelGuard, is_undefined, warn_older
 from wormdb.engine.commit.operations import Insert, InsertNext, ReadVersion, Remove, Save
 from wormdb.engine.history.tombstone import tombstone
+from wormdb.engine.state.definition import Definition, expiry_of
 from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import (
     InvalidRequestError,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from wormdb.api.calls import Author
     from wormdb.api.document import Codec, StoredRow
     from wormdb.engine.commit.operations import Operation
-    from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
     from wormdb.format.entry import LoggedChange
     from wormdb.format.event import Event, FilesSwitched
@@ -482,8 +482,8 @@ class Writer(Generic[T]):
         if self.model is None or not is_undefined(view):
             return ()
         switched = self._files() if self.model.files else None
-        schema = SchemaChanged(definition=self._definition)
-        return (schema,) if switched is None else (schema, switched)
+        files = () if switched is None else (switched,)
+        return (SchemaChanged(definition=self._definition), *files, *expiry_of(self.model))
 
     def check_mode(self) -> None:
         """Raise PermissionDeniedError if this model is for reading only. No requests."""

@@ -6,7 +6,7 @@ import importlib
 import keyword
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 __all__ = ["Verb", "Verbs"]
+
+MEANT_MAX: Final = 4
+"""Verbs of groups that are told of one mistyped word."""
 
 
 class Verb(click.Command):
@@ -67,12 +70,23 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command of the first word; a UsageError with the verb that was probably meant, if there is none."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from wormdb.schema.problems import find_nearest  # only mistakes need it
-
-            nearest = find_nearest(args[0], self._verbs)
-            hint = "" if nearest is None else f" Did you mean {nearest!r}?"
+            meant = self._meant(ctx, args[0])
+            hint = f" Did you mean {' or '.join(map(repr, meant))}?" if meant else ""
             ctx.fail(f"No such command {args[0]!r:.60}.{hint}")
         return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, word: str) -> list[str]:
+        """The verb nearest to a word, here or in the groups here: `query` is `table query`."""
+        from wormdb.schema.problems import find_nearest  # only mistakes need it
+
+        groups = {verb: self.get_command(ctx, verb) for verb in self._verbs}
+        inner = {name: group.list_commands(ctx) for name, group in groups.items() if isinstance(group, Verbs)}
+        deep = sorted({verb for verbs in inner.values() for verb in verbs})
+        nearest = None if word in deep else find_nearest(word, self._verbs)
+        if nearest is not None:
+            return [nearest]
+        nearest = find_nearest(word, deep)
+        return [f"{name} {nearest}" for name, verbs in inner.items() if nearest in verbs][:MEANT_MAX]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; 0 if its reader went away (`worm … | head`), because it has what it wanted."""

@@ -30,6 +30,7 @@ from wormdb.engine.log.peers import Services
 from wormdb.engine.log.root import Register
 from wormdb.engine.state.prepared import Decisions
 from wormdb.engine.state.projection import DEFAULT_SIZES, Sizes
+from wormdb.engine.states import LedgerStates
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError, WormError
 from wormdb.settings import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
 from wormdb.storage.pool import Pool, SerialPool
@@ -39,14 +40,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.engine.blocks.write import BlockWriter
+    from wormdb.engine.commit.attempt import Outcome
     from wormdb.engine.commit.blobs import Blobs
-    from wormdb.engine.commit.pinned import PinnedView
     from wormdb.engine.commit.resolve import Fate
-    from wormdb.engine.feed import Feed, FeedParts
+    from wormdb.engine.expiry import CollectionExpiry
     from wormdb.engine.forward.build import Builder
     from wormdb.engine.forward.forward import Forwarder
     from wormdb.engine.forward.rewrite import Rewriter
-    from wormdb.engine.history.read import History
     from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.engine.transact.arbiter import Arbiter
@@ -149,7 +149,7 @@ class Runtime:
         return Coordinator(self.records, self.decisions, self.writers, self.clock, self.chance)
 
 
-class Ledger:
+class Ledger(LedgerStates):
     """One collection. Thread-safe.
 
     What reads and plain commits do without (forwarding, bulk jobs, blobs, history) is made by the call that needs it,
@@ -205,8 +205,10 @@ class Ledger:
             background=runtime.background,
             services=runtime.services,
             unblock=self.finish_transactions,
+            expire=self._remove_expired,
         )
         self._blobs: Blobs | None = None
+        self._expiry: CollectionExpiry | None = None
         self._is_tried = False
         """Whether the store was tried before a write of this ledger."""
 
@@ -270,6 +272,24 @@ class Ledger:
             is_asked = staleness_ms or at_least
             view = self._ask(staleness_ms, at_least, keys) if is_asked else self._readers.view(keys)
         return self._shown.newest(view, asked) if view.pending else view
+
+    @property
+    def expiry(self) -> CollectionExpiry:
+        """Which of its documents are over; only collections that have an expiry need it."""
+        if self._expiry is None:
+            from wormdb.engine.expiry import CollectionExpiry
+
+            submit, runtime = self._submit, self._runtime
+            self._expiry = CollectionExpiry(self.view, submit, self.batch_id, runtime.misc, runtime.clock)
+        return self._expiry
+
+    def _remove_expired(self) -> int:
+        return self.expiry.remove()
+
+    def _submit(self, pending: Pending, deadline: float) -> Outcome:
+        """Commit a batch however long the tail is; its outcome."""
+        self._before_write()
+        return self._group.submit(pending, deadline)
 
     def _ask(
         self, staleness_ms: float, at_least: int, keys: Sequence[bytes] = (), beside: Callable[[], None] | None = None
@@ -373,24 +393,6 @@ class Ledger:
         self._head.forget()
         self._readers.asked_at = None
 
-    def pin(self, view: View) -> PinnedView:
-        """The state of a view of this collection as a value that can be sent to another process. No requests."""
-        from wormdb.engine.commit.pinned import pin
-
-        return pin(view, self.collection)
-
-    def unpin(self, pinned: PinnedView) -> View:
-        """The view that was pinned, here or elsewhere, whatever was committed since. Costs as `unpin`."""
-        from wormdb.engine.commit.pinned import unpin
-
-        return unpin(pinned, self._load, self._log, self._register)
-
-    def history(self, view: View) -> History:
-        """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
-        from wormdb.engine.history.read import History
-
-        return History(view.bare, past=self._past, data=self.shelf)
-
     def index(self, view: View, index: Index) -> IndexReader | None:
         """An index at the state of a view of this ledger; None if it cannot answer. Costs as `read_index`."""
         return read_index(view, index, self.trees)
@@ -433,6 +435,8 @@ class Ledger:
             if pending.may_refer_to_blobs:
                 pending = self.blobs.guarded(pending)
             if pending.is_plain and pending.bytes_about >= 2 * self._runtime.stage_bytes:
+                if self._head.view().definition.expiries:
+                    self.expiry.remove()  # tasks take what is stored for what is there
                 from wormdb.engine.bulk.stage import Stager
 
                 deadline.become_work()
@@ -462,7 +466,7 @@ class Ledger:
         self._before_write()
         if self._runtime.arbiter.judge(self._head.view().pending, before=before):
             seconds = min(COMMIT_SECONDS, call.left if (call := current()) is not None else COMMIT_SECONDS)
-            self._group.submit(Pending(self.batch_id()), self._runtime.clock.monotonic() + seconds)
+            self._submit(Pending(self.batch_id()), self._runtime.clock.monotonic() + seconds)
         return sum(not before or one.id < before for one in self._head.view().pending)
 
     def _before_write(self) -> None:
@@ -548,19 +552,6 @@ class Ledger:
             self._before_write()
         resolver = Resolver(self._log, self._register, self._runtime.misc, self._runtime.chance)
         return resolver.resolve(commit, settle=settle)
-
-    def feed(self, after: LogNumber, digest: bytes = b"") -> Feed:
-        """The log after the entry of a number, whose hash begins with `digest`, entry by entry. No requests yet."""
-        from wormdb.engine.feed import Feed, LedgerPast
-
-        past = LedgerPast(self._load, lambda: self.history(self.view()))
-        return Feed(self._log, self._register, after, past, digest)
-
-    def feed_parts(self) -> FeedParts:
-        """The log by numbers and places, to be shared among processes. No requests yet."""
-        from wormdb.engine.feed import FeedParts
-
-        return FeedParts(self._log, self._register, self.shelf, lambda: self.history(self.view()))
 
     def trim(self, retention_ms: int) -> int:
         """Delete entries that were applied at least `retention_ms` ago, by the store's time; how many.

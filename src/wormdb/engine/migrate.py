@@ -20,6 +20,7 @@ from wormdb.engine.commit.resolve import commit_for_sure
 from wormdb.engine.lists.definition import check_lists
 from wormdb.engine.load import JobSpec, abort, job_id, open_job
 from wormdb.engine.state.definition import Definition, settled
+from wormdb.engine.state.expiry import expiry_events
 from wormdb.engine.state.view import StoredVersion, View, id_key, merge_newest
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
@@ -144,7 +145,8 @@ class ModelMigration:
     def _attach(self, ledger: JobLedger, job: str, draft: _Draft) -> CommitResult:
         for _ in range(TRIES_MAX):
             event = JobAttached(job=job_id(job), blocks=tuple(draft.blocks), sample=encode_sample(draft.sample))
-            events: tuple[Event, ...] = (event, self._event, *(() if self.files is None else (self.files,)))
+            expiry = expiry_events(draft.view.definition.model, self.model, ledger.clock.now_ms())
+            events: tuple[Event, ...] = (event, self._event, *expiry, *(() if self.files is None else (self.files,)))
             pending = Pending(ledger.batch_id(), events=events, actor=self.actor, guard=_MigrationGuard(self, draft))
             try:
                 committed = commit_for_sure(ledger.commit, ledger.settle, pending)

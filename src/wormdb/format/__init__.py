@@ -14,6 +14,7 @@ PUBLIC = {
     "key": "values as bytes that compare as MongoDB orders values",
     "segment": "ids as names in keys of objects",
     "frame": "the frame around stored bytes, with its checksum",
+    "packed": "what is packed by gzip, unpacked within a bound",
     "entry": "one entry of the log",
     "change": "what a batch changes",
     "event": "events of an entry",

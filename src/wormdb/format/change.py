@@ -16,7 +16,8 @@ class LoggedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """One document before and after: no `before` is an insert, no `after` a delete.
 
     `op` is set where the images do not tell what was done: a restore (of the trash, a snapshot or an older version),
-    and a purge, which takes a document from the trash for good and has neither image.
+    a purge, which takes a document from the trash for good and has neither image, and the end of a document whose
+    time was over.
     """
 
     id: bytes = msgspec.field(name="i")
@@ -25,7 +26,7 @@ class LoggedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Counts the changes of this document, gapless, over delete and re-create."""
     before: bytes | None = msgspec.field(name="b", default=None)
     after: bytes | None = msgspec.field(name="a", default=None)
-    op: Literal["restore", "purge"] | None = msgspec.field(name="o", default=None)
+    op: Literal["restore", "purge", "expire"] | None = msgspec.field(name="o", default=None)
     trash: bytes | None = msgspec.field(name="t", default=None)
     """After a soft delete: the tombstone with the document, as extended JSON."""
     snapshot: bool = msgspec.field(name="p", default=False)

@@ -24,7 +24,9 @@ __all__ = [
     "RESERVED",
     "BlobCondemned",
     "CollectionClosed",
+    "DocumentErased",
     "Event",
+    "ExpirySet",
     "FilesSwitched",
     "FunctionDropped",
     "FunctionRegistered",
@@ -148,6 +150,15 @@ class FilesSwitched(_Event, frozen=True, tag="files"):
     """The collection's folder inside those at the root of the bucket, ending with /."""
 
 
+class ExpirySet(_Event, frozen=True, tag="expiry"):
+    """Documents end by themselves from here on: `after_ms` behind the date at `path`; without a path none does."""
+
+    path: str | None = msgspec.field(name="f", default=None)
+    after_ms: Count = msgspec.field(name="a", default=0)
+    since_ms: Count = msgspec.field(name="s", default=0)
+    """When this was said, by the store's time as its writer knew it: for states of the past."""
+
+
 class ShardsChanged(_Event, frozen=True, tag="shards"):
     """How many shards the collection has from here on. Reserved."""
 
@@ -216,6 +227,13 @@ class SnapshotTaken(_Event, frozen=True, tag="snapshot"):
     seq: Count = msgspec.field(name="s")
 
 
+class DocumentErased(_Event, frozen=True, tag="erase"):
+    """Nothing of a document stays that is of this entry or an earlier one: no version, no mark, not its place."""
+
+    id: bytes = msgspec.field(name="i")
+    """The document's id as extended JSON. It goes with the entry, which is trimmed early."""
+
+
 class BlobCondemned(_Event, frozen=True, tag="blob.condemn"):
     """The blob's key is never written again: next time the same content has the number of this entry as its suffix."""
 
@@ -266,6 +284,7 @@ Event = (
     | FunctionRegistered
     | FunctionDropped
     | FilesSwitched
+    | ExpirySet
     | ShardsChanged
     | CollectionClosed
     | JobOpened
@@ -275,6 +294,7 @@ Event = (
     | StreamAdvanced
     | SnapshotTaken
     | BlobCondemned
+    | DocumentErased
     | TransactionPrepared
     | TransactionFinished
     | Nothing

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from itertools import accumulate, pairwise
 from operator import sub
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 import zstandard
@@ -73,7 +73,12 @@ _ZSTD_LEVEL: Final = 3
 # --- Numbers and texts, so that any of them can be reached without the others.
 
 
+_BYTES: Final = [bytes((number,)) for number in range(256)]
+
+
 def _varint(number: int) -> bytes:
+    if number < 0x80:
+        return _BYTES[number]
     made = bytearray()
     while number > 0x7F:
         made.append(number & 0x7F | 0x80)
@@ -208,8 +213,10 @@ def _places(places: Sequence[int]) -> bytes:
         return b""
     steps = [places[0], *map(sub, places[1:], places)]
     width = _width(max(steps))
+    if width == 1:
+        return b"\1" + bytes(steps)
     plain = _fixed(steps, width)
-    return bytes((width,)) + b"".join(plain[plane::width] for plane in range(width))
+    return _BYTES[width] + b"".join([plain[plane::width] for plane in range(width)])
 
 
 def _read_places(cursor: _Cursor, count: int, name: str) -> array[int]:
@@ -289,15 +296,15 @@ def encode_list(
 
 
 def _named(documents: Sequence[bytes] | Sequence[int], is_shared: bool) -> bytes:
-    if is_shared:
-        return _places([each for each in documents if isinstance(each, int)])
-    return _texts([each for each in documents if isinstance(each, bytes)])
+    if not documents:
+        return b""
+    return _places(cast("Sequence[int]", documents)) if is_shared else _texts(cast("Sequence[bytes]", documents))
 
 
 def _columns(payloads: Sequence[bytes], widths: tuple[int, ...]) -> Iterator[bytes]:
     total = sum(widths)
-    assert all(len(payload) == total for payload in payloads), "payloads of the kind's width"
     joined, start = b"".join(payloads), 0
+    assert len(joined) == total * len(payloads), "payloads of the kind's width"
     for width in widths:
         if width == total:
             yield joined
@@ -473,13 +480,13 @@ class PartDraft:
     def add(self, key: bytes, body: bytes) -> None:
         """The next list."""
         assert not self._firsts or key > self._firsts[-1], "lists out of order"
-        parts = [_varint(len(key)), key, _varint(len(body)), body]
-        size = sum(map(len, parts))
+        parts = (_varint(len(key)), key, _varint(len(body)), body)
+        size = len(parts[0]) + len(key) + len(parts[2]) + len(body)
         if self._waiting and (self._is_alone or self._waiting_bytes + size > PAGE_BYTES):
             self._close()
         if not self._waiting:
             self._firsts.append(key)
-        self._waiting += parts
+        self._waiting.extend(parts)
         self._waiting_bytes += size
 
     def _close(self) -> None:

@@ -46,7 +46,7 @@ __all__ = [
     "raw_difference",
 ]
 
-Operation = Literal["create", "update", "delete", "restore", "purge"]
+Operation = Literal["create", "update", "delete", "restore", "purge", "expire"]
 
 HISTORY_COLUMNS: Final = (
     ColumnSpec("op", "string"),
@@ -165,7 +165,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 class _Row(msgspec.Struct, frozen=True):
     id: _Identity = msgspec.field(name="_id")
-    op: Literal["create", "update", "delete", "restore", "purge", "snapshot"]
+    op: Literal["create", "update", "delete", "restore", "purge", "expire", "snapshot"]
     rev: Count
     misc: Count
     actor: str | None = None
@@ -195,7 +195,7 @@ def decode_past(data: bytes, *, name: str, rev: int = 0) -> Version | SnapshotMa
     if row.id.taken is not None:
         corrupt(name, f"a version by {row.op} has the id of a snapshot")
     document = bytes(row.document) or None
-    if (document is None) != (row.op in ("delete", "purge")):
+    if (document is None) != (row.op in ("delete", "purge", "expire")):
         corrupt(name, f"a version by {row.op} {'lacks' if document is None else 'has'} a document")
     return Version(
         identity,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
-from wormdb.format.event import CollectionClosed, FilesSwitched, TransactionPrepared
+from wormdb.format.event import CollectionClosed, ExpirySet, FilesSwitched, TransactionPrepared
 from wormdb.format.frame import (
     Count,
     Digest,
@@ -36,6 +36,8 @@ __all__ = [
     "AppliedMark",
     "CondemnedBlob",
     "DateCorrection",
+    "ErasedMark",
+    "ExpiryEntry",
     "IndexRoot",
     "IndexState",
     "JobOutcome",
@@ -59,8 +61,9 @@ _VERSION_TRANSACTIONS: Final = 3
 """Of a root with pending transactions: a release that does not know them would write over what they hold."""
 _VERSION_REMOVED: Final = 4
 """Of a root with `removed_at`: a release that does not know it would delete entries that others still need."""
-_VERSION_LISTS: Final = 5
-"""Of a root with an index of lists: a release that does not know them would take it for a tree."""
+_VERSION_ENDS: Final = 5
+"""Of a root with an index of lists, an erasure or an expiry: a release that does not know them would take lists for a
+tree, name blocks again that were made before, or show documents whose time is over."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -157,6 +160,13 @@ class PendingTransaction(msgspec.Struct, frozen=True, kw_only=True, omit_default
     prepared: TransactionPrepared = msgspec.field(name="e")
 
 
+class ExpiryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When documents end by themselves, since entry `number`."""
+
+    number: Count = msgspec.field(name="n")
+    rule: ExpirySet = msgspec.field(name="e")
+
+
 class AppliedMark(msgspec.Struct, frozen=True, array_like=True):
     """Entries through `number` had been applied when the store's clock said `time`."""
 
@@ -167,6 +177,14 @@ class AppliedMark(msgspec.Struct, frozen=True, array_like=True):
 class DateCorrection(msgspec.Struct, frozen=True, array_like=True):
     """Entries through `number` had been made by `time`, in ms since 1970, though some say that it was later."""
 
+    number: Count
+    time: Count
+
+
+class ErasedMark(msgspec.Struct, frozen=True, array_like=True):
+    """Something was erased by entry `number`, at `time` in ms since 1970: the salted hash of an id, and no more."""
+
+    digest: bytes
     number: Count
     time: Count
 
@@ -237,6 +255,15 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In order of their names."""
     pending: tuple[PendingTransaction, ...] = msgspec.field(name="tx", default=())
     """In the order of their entries."""
+    expiries: tuple[ExpiryEntry, ...] = msgspec.field(name="ex", default=())
+    """What was said about the end of documents, in the order of the entries; the last is in force."""
+
+    erased_through: Count = msgspec.field(name="et", default=0)
+    """The newest entry that erased a document: entries up to it are trimmed as soon as no reader needs them."""
+    erased_salt: bytes = msgspec.field(name="es", default=b"")
+    """What the ids of erased documents are hashed with."""
+    erased: tuple[ErasedMark, ...] = msgspec.field(name="er", default=())
+    """The newest of them, in order of their entries."""
 
     def index(self, name: str) -> IndexRoot | None:
         """The index of that name, or None."""
@@ -267,7 +294,7 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
     With `collection` it must also be that incarnation. Raises CorruptionError, UnsupportedFormatError.
     """
     frame = decode_frame(
-        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_LISTS, bytes_max=ROOT_BYTES_MAX
+        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_ENDS, bytes_max=ROOT_BYTES_MAX
     )
     root = decode_message(_DECODER, frame.payload, name=name)
     if collection is not None and root.collection != collection:
@@ -281,8 +308,8 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
 
 def _version(root: Root) -> int:
     """The oldest version that does not misread it: one that passes over a pending transaction would."""
-    if any(index.lists is not None for index in root.indexes):
-        return _VERSION_LISTS
+    if root.expiries or root.erased_through or any(index.lists is not None for index in root.indexes):
+        return _VERSION_ENDS
     if root.removed_at is not None:
         return _VERSION_REMOVED
     if root.pending:
@@ -297,6 +324,8 @@ def _fault(root: Root) -> str | None:
         return "a block ends before it begins"
     if not _ascending([index.name for index in root.indexes]):
         return "its indexes are not in order of their names"
+    if root.erased_through > root.applied:
+        return f"entry {root.erased_through} erased a document but is not applied"
     if root.removed > root.trimmed:
         return f"it was removed by entry {root.removed} but is trimmed only to {root.trimmed}"
     if not _ascending([each.name for each in root.functions]):

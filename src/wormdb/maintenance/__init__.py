@@ -9,6 +9,7 @@ PUBLIC = {
     "audit.report": "what verify and repair find and do",
     "audit.verify": "everything of a collection checked",
     "audit.repair": "what is damaged made again",
+    "audit.traces": "what is left of an erased document",
     "gc.collect": "what is not needed any more removed",
     "gc.report": "what garbage collection removed",
     "gc.transactions": "records of transactions removed",

@@ -46,6 +46,8 @@ class QueryRequest:
     """The deadline on the monotonic clock, in seconds; after it the query raises UnavailableError."""
     is_raw: bool = False
     """Rows are wanted as they are stored, not decoded; only of whole documents."""
+    first: int | None = None
+    """How many rows are taken first, by a caller that may stop then, or go on; None if it takes all of them."""
     near: Near | None = None
     """Of the rows that match only those with the nearest vectors, the nearest first; then there is no other order."""
     search: SearchQuery | None = None

@@ -12,6 +12,7 @@ given     none is made                                                          
 
 The strategy follows from the type of the id in the path (`(id:ulid)`; other types mean given), or is named
 by the model's key `id`. `(id:any)` alone takes other values than text, as `wormdb.format.segment` allows.
+`(id:path).json` takes paths: `2024/05/17/abc`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError, LimitExceededError, Problem, WormError
 from wormdb.format.segment import check_id, encode_segment
+from wormdb.schema.path import is_hidden
 from wormdb.schema.pattern import compile_pattern
 from wormdb.settings import SEGMENT_BYTES_MAX, SEQUENCE_MAX
 
@@ -53,6 +55,7 @@ BUILT_IN_TYPES: Final[Mapping[str, str]] = {
     "any": "",
     "evm": "0x[0-9a-fA-F]{40}",
     "objectid": "[0-9a-fA-F]{24}",
+    "path": "",
     "seq": "[0-9]{1,20}",
     "slug": "[a-z0-9][a-z0-9_-]*",
     "string": "",
@@ -122,7 +125,7 @@ def id_problem(model: Model, value: Any) -> Problem | None:
 def are_ids(model: Model, values: Sequence[str]) -> bool:
     """Whether texts can all be ids of documents of a model. They are of ASCII, and none is empty or too long."""
     segment = model.path.id
-    if segment is not None and not model.files and _pattern_of(model, segment) == "":
+    if segment is not None and not model.files and not model.path.is_deep and _pattern_of(model, segment) == "":
         return True
     return all(id_problem(model, value) is None for value in values)
 
@@ -154,6 +157,19 @@ def _segment_problem(model: Model, segment: Segment, value: Any, path: str) -> P
     pattern = _pattern_of(model, segment)
     if pattern and (len(value) > SEGMENT_BYTES_MAX or compile_pattern(pattern).fullmatch(value) is None):
         return Problem(path, f"{value[:60]!r} is not a {segment.type}", f"it has to match {pattern}")
+    return _folders_problem(model, value, path) if path == "_id" and model.path.is_deep else None
+
+
+def _folders_problem(model: Model, value: str, path: str) -> Problem | None:
+    """Why a path cannot be an id: its file would be hidden, or lie in a folder that has the name of another's file."""
+    parts, extension = value.split("/"), model.path.extension
+    fix = "write it as 2024/05/17/abc"
+    if "" in parts:
+        return Problem(path, f"{value[:60]!r} has an empty part", fix)
+    if is_hidden(parts):
+        return Problem(path, f"a part of {value[:60]!r} begins with a dot or a line, as hidden files do", fix)
+    if any(part.endswith(extension) for part in parts[:-1]):
+        return Problem(path, f"a folder of {value[:60]!r} ends with {extension}, as files do", fix)
     return None
 
 

@@ -121,6 +121,12 @@ _MODEL = (
     Key("softDelete", "switch", "Deleted entities go to the trash.", of="softDelete"),
     Key("snapshots", "object", "Versions of an entity that are kept to go back to.", of="snapshots"),
     Key(
+        "ttl",
+        "duration",
+        "How long documents stay after the date in `expireAt`, or after their last change: 7d, 12h; units s m h d w.",
+    ),
+    Key("expireAt", "string", "The field with the date at which a document ends, or from which `ttl` counts."),
+    Key(
         "manifest",
         "object",
         "Which fields the manifest file has; they are columns of the blocks too.",

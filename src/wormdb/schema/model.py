@@ -270,6 +270,8 @@ class Model(SchemaPart):
     mode: Mode = "readwrite"
     oplog: bool = False
     soft_delete: SoftDelete = SoftDelete()
+    ttl: str | None = None
+    expire_at: str | None = None
     snapshots: SnapshotDefinition = SnapshotDefinition()
     manifest: ManifestDefinition = ManifestDefinition()
     indexes: Mapping[str, IndexDefinition] = field(default_factory=dict)
@@ -281,6 +283,14 @@ class Model(SchemaPart):
     def is_singleton(self) -> bool:
         """Whether it has one document only."""
         return self.path.id is None
+
+    @property
+    def expiry(self) -> tuple[str, int] | None:
+        """The date after which documents end, and how many ms after it; None if they stay."""
+        if self.ttl is None and self.expire_at is None:
+            return None
+        seconds = 0 if self.ttl is None else duration_seconds(self.ttl)
+        return self.expire_at or "updatedAt", 1000 * (seconds or 0)
 
     @property
     def manifest_fields(self) -> tuple[str, ...]:

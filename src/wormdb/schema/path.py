@@ -7,11 +7,14 @@
                         otherwise an outer value given at model(…)
 [name].ext              the required file, always last              profile.json
 (label:type).ext        the id as the name of the file: flat        ada.json
+(label:path).ext        the id as folders and the name of the file  2024/05/17/ada.json
 ======================  ==========================================  ====================
 
 The id stands right behind a collection: `#org/(tenant:slug)/@users/(id:uuid)/[user].json`. A path
 whose last folder is fixed is a singleton: one document for each set of outer values. In a flat path,
-`@users/(id:string).json`, the id is not a folder but the name of the file. Signs vanish in
+`@users/(id:string).json`, the id is not a folder but the name of the file; with the type `path` it is all that follows
+the collection, so that files lie in folders of any depth. The extension says what is in a file: `.ndjson` and `.jsonl`
+many documents, a line each, and `.gz` that it is packed. Signs vanish in
 the key; values are encoded by `wormdb.format.segment`, so `parse_key` is the inverse of `entity_key`.
 """
 
@@ -22,20 +25,44 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.errors import InvalidRequestError, LimitExceededError, Problem, SchemaError
-from wormdb.format.segment import decode_segment, encode_segment
+from wormdb.format.segment import decode_folders, decode_segment, encode_folders, encode_segment
 from wormdb.schema.problems import did_you_mean
 from wormdb.settings import SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["FILE_DEFAULT", "FLAT", "SINGLETON_ID", "PathTemplate", "Segment", "Symbols", "flat_name", "parse_template"]
+__all__ = [
+    "DEEP",
+    "FILE_DEFAULT",
+    "FLAT",
+    "FOLDERS",
+    "SINGLETON_ID",
+    "PathTemplate",
+    "Segment",
+    "Symbols",
+    "flat_name",
+    "folder_texts",
+    "is_hidden",
+    "parse_template",
+]
 
 FILE_DEFAULT: Final = "data.json"
 """File of a document whose path names none."""
 
 FLAT: Final = "*"
 """In the file of a flat path, `*.json`, where the id stands; no other name of a file has it."""
+
+DEEP: Final = FLAT * 2
+"""The same where the id may have folders: `**.json`."""
+
+FOLDERS: Final = "path"
+"""The type of an id that is a path below its collection."""
+
+_PARTITION: Final = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", re.ASCII | re.DOTALL)
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_MANY: Final = (".ndjson", ".jsonl")
+_PACKED: Final = ".gz"
 
 SINGLETON_ID: Final = "singleton"
 """The id of the one document of a singleton; it never occurs in a key."""
@@ -92,9 +119,24 @@ class PathTemplate:
         return self.file is not None and self.file.startswith(FLAT)
 
     @property
+    def is_deep(self) -> bool:
+        """Whether the id is all that follows the collection: files lie in folders of any depth."""
+        return self.file is not None and self.file.startswith(DEEP)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether files are packed by gzip; only those of flat paths are."""
+        return self.is_flat and self.file_name.endswith(_PACKED)
+
+    @property
+    def holds_many(self) -> bool:
+        """Whether a file has many documents, one in each line; only those of flat paths have."""
+        return self.is_flat and self.file_name.removesuffix(_PACKED).endswith(_MANY)
+
+    @property
     def extension(self) -> str:
         """What follows the id in the name of a file, `.json`; empty if the path is not flat."""
-        return self.file.removeprefix(FLAT) if self.file is not None and self.is_flat else ""
+        return self.file.lstrip(FLAT) if self.file is not None and self.is_flat else ""
 
     @property
     def outer(self) -> tuple[Segment, ...]:
@@ -139,12 +181,16 @@ class PathTemplate:
 
         Raises InvalidRequestError for an id that no key can hold and for missing or unknown `outer`.
         """
+        if self.is_deep:
+            return self.collection_prefix(outer) + encode_folders(entity_id) + self.extension
         if self.is_flat:
             return self.collection_prefix(outer) + flat_name(encode_segment(entity_id), self.file_name)
         return self.entity_prefix(entity_id, outer) + self.file_name
 
     def parse_key(self, key: str) -> tuple[dict[str, Any], Any] | None:
         """The outer values and the id of a document's key; None for any other key."""
+        if self.is_deep:
+            return self._parse_deep(key)
         folders, _, file = key.rpartition("/")
         if self.is_flat:
             names = [*folders.split("/"), file.removesuffix(self.extension)]
@@ -155,6 +201,17 @@ class PathTemplate:
             return None
         identity = SINGLETON_ID if self.id is None else values.pop(self.id.name)
         return values, identity
+
+    def _parse_deep(self, key: str) -> tuple[dict[str, Any], Any] | None:
+        count = len(self.segments) - 1
+        parts = key.removesuffix(self.extension).split("/")
+        values = _values(self.segments[:-1], parts[:count])
+        if values is None or not key.endswith(self.extension) or len(parts) <= count or is_hidden(parts[count:]):
+            return None
+        try:
+            return values, decode_folders("/".join(parts[count:]))
+        except InvalidRequestError:
+            return None
 
     def parse_folder(self, folder: str) -> dict[str, Any] | None:
         """The outer values of a collection's folder, which ends with /; None for any other folder."""
@@ -179,7 +236,7 @@ class PathTemplate:
 
 def flat_name(segment: str, file_name: str) -> str:
     """The name of the file of an id in a flat path, as it is encoded. Raises LimitExceededError. No requests."""
-    name = segment + file_name.removeprefix(FLAT)
+    name = segment + file_name.lstrip(FLAT)
     if len(name) > SEGMENT_BYTES_MAX:
         raise LimitExceededError(
             f"a file name of {len(name)} bytes",
@@ -187,6 +244,17 @@ def flat_name(segment: str, file_name: str) -> str:
             fix="use a shorter id, or a path with a folder for each document",
         )
     return name
+
+
+def folder_texts(path: str) -> dict[str, str]:
+    """What the folders of a path tell, as Hive calls them: year and month of `year=2024/month=05/a`. No requests."""
+    found = [_PARTITION.fullmatch(folder) for folder in path.split("/")[:-1]] if "=" in path else []
+    return {each[1]: each[2] for each in found if each is not None and each[2] != _NULL and each[1] != "id"}
+
+
+def is_hidden(parts: Iterable[str]) -> bool:
+    """Whether some part of a path below a collection is not that of a document: programs call their own files so."""
+    return any(part.startswith((".", "_")) for part in parts)
 
 
 def _values(segments: Sequence[Segment], parts: Sequence[str]) -> dict[str, Any] | None:
@@ -299,7 +367,7 @@ class _TemplateParser:
             return piece
         if not is_last:
             self._refuse(column, f"{piece!r} is a file, and not the last segment", "move it to the end")
-        self._file = FLAT + extension
+        self._file = (DEEP if segment.endswith(f":{FOLDERS}") else FLAT) + extension
         return segment + closed
 
     def _dynamic(self, column: int, piece: str) -> None:

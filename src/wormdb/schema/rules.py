@@ -9,6 +9,7 @@ from wormdb.errors import WormError
 from wormdb.format.path import parse_path
 from wormdb.format.values import normalize_document
 from wormdb.schema.model import SYSTEM_FIELDS, Field, Model, Schema
+from wormdb.schema.path import FOLDERS
 from wormdb.schema.problems import ProblemReport, did_you_mean, join_path
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = ["check_rules"]
 _RESERVED: Final = frozenset({"_rev", "_doc"})
 _INDEX_NAME_CHARS_MAX: Final = 200
 _OWNERS: Final = "_blobs"
+_TABLES: Final = (".parquet", ".csv", ".tsv", ".avro", ".orc", ".csv.gz", ".tsv.gz")
 
 
 def check_rules(definition: Schema | Model, report: ProblemReport, *, declared: Collection[str] = ()) -> None:
@@ -41,11 +43,33 @@ def check_rules(definition: Schema | Model, report: ProblemReport, *, declared: 
 
 
 def _check_model(model: Model, path: str, report: ProblemReport) -> None:
+    _check_file(model, path, report)
     for name in model.fields:
         _check_field_name(model, name, join_path(path, "fields", name), report)
     _check_indexes(model, join_path(path, "indexes"), report)
     _check_manifest(model, join_path(path, "manifest"), report)
     _check_snapshots(model, join_path(path, "snapshots"), report)
+    if model.expire_at is not None:
+        _check_expiry(model, model.expire_at, join_path(path, "expireAt"), report)
+
+
+def _check_file(model: Model, path: str, report: ProblemReport) -> None:
+    """What the path says of files must be something that can be read, and written if the mode says so."""
+    template, place = model.path, join_path(path, "path")
+    for segment in template.segments:
+        is_built_in = segment.kind == "dynamic" and segment.type == FOLDERS and FOLDERS not in model.dynamic_types
+        if is_built_in and not (segment is template.id and template.is_deep):
+            reason = f"{segment.name!r} is a path, which only the id of a file with an extension can be"
+            report.error(place, reason, f"write ({segment.name}:{FOLDERS}).json at the end, or another type")
+    if template.is_deep and FOLDERS in model.dynamic_types:
+        report.error(place, f"{FOLDERS!r} is a type of its own in a path to files", "rename the one in dynamicTypes")
+    if template.is_flat and template.extension.endswith(_TABLES):
+        reason = f"{template.extension} files are tables, which are not read in place"
+        report.error(place, reason, "worm import copies them into a collection; Spark reads them where they are")
+    if (template.is_packed or template.holds_many) and model.mode != "readonly":
+        what = "files with many documents each" if template.holds_many else "files packed by gzip"
+        fix = 'write "mode": "readonly"; worm import copies them into a collection that can be written'
+        report.error(join_path(path, "mode"), f"{what} are only read", fix)
 
 
 def _check_field_name(model: Model, name: str, path: str, report: ProblemReport) -> None:
@@ -113,6 +137,17 @@ def _check_snapshots(model: Model, path: str, report: ProblemReport) -> None:
     snapshots = model.snapshots
     if not snapshots.enabled and snapshots.to_json():
         report.warn(join_path(path, "enabled"), "snapshots are set up, but not enabled", 'add "enabled": true')
+
+
+def _check_expiry(model: Model, dotted: str, path: str, report: ProblemReport) -> None:
+    """A document ends by a date: a declared one, or those that the database keeps."""
+    if dotted in {"createdAt", "updatedAt"}:
+        return
+    _check_field_path(model, dotted, path, report)
+    field = model.field_at(dotted)
+    kinds = [] if field is None else [field.type, "" if field.items is None else field.items.type]
+    if field is not None and not {"datetime", "any"} & set(kinds):
+        report.error(path, f"{dotted[:60]!r} is a {field.type}, not a date", 'declare it as {"type": "datetime"}')
 
 
 def _check_field_path(model: Model, dotted: str, path: str, report: ProblemReport) -> None:
@@ -212,9 +247,20 @@ def _check_meeting(model: Model, others: Iterable[Model], report: ProblemReport)
         elif file is not None:
             reason = f"{file}/{model.path.file_name} can be a document of {other.name!r} too"
             fix = "give one of them another folder, or another file name"
+        elif (deep := _holder(model, other) or _holder(other, model)) is not None:
+            reason = f"files of both can lie in {'/'.join(_folders(deep))}/: those of {deep.name!r} have any depth"
+            fix = "give one of them another folder"
         else:
             continue
         report.error(f"models.{model.name}.path", reason, fix)
+
+
+def _holder(model: Model, other: Model) -> Model | None:
+    """The model, if files of the other can lie among its own, in folders of any depth."""
+    inside = _folders(other) if other.path.is_flat else _shape(other)
+    begin = inside[: len(_folders(model))]
+    is_alike = other.path.file_name.endswith(model.path.extension)
+    return model if model.path.is_deep and is_alike and _meeting(_folders(model), begin) is not None else None
 
 
 def _meeting(one: tuple[str, ...], two: tuple[str, ...]) -> str | None:

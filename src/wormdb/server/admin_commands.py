@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.api.create import create_collection
 from wormdb.errors import AlreadyExistsError
 from wormdb.jobs.node.shards import SHARDS, name_shards
-from wormdb.server.bucket_options import write_ids
+from wormdb.server.bucket_options import propose_ids, settle_ids
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.faults import unknown_argument, unsupported_argument
 from wormdb.server.index_commands import read_schemas
@@ -40,9 +40,8 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
     store = session.service.database.store
     chance = session.service.chance
     check_kept(store, session.namespace)
-    is_there = bucket.probe() > 0
-    if not is_there and wanted.ids == "any":
-        write_ids(store, bucket.prefix, "any", chance)
+    if bucket.probe() == 0 and wanted.ids == "any":
+        propose_ids(store, bucket.prefix, "any", chance, is_made=lambda: bucket.probe() > 0)
     try:
         create_collection(bucket.collection, wanted.indexes)
     except AlreadyExistsError as error:
@@ -50,7 +49,7 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
             raise ErrorReply(f"Bucket already exists: {bucket.name}", "BUCKETALREADYEXISTS") from error
     else:
         # This is the one that made it: whatever others, who came too late or broke off, have written does not count.
-        write_ids(store, bucket.prefix, wanted.ids, chance)
+        settle_ids(store, bucket.prefix, wanted.ids, chance)
         if wanted.shards:
             name_shards(store, bucket.prefix, wanted.shards)
     session.service.forget(bucket)

@@ -45,16 +45,12 @@ def insert(session: ClientSession, words: list[bytes]) -> Any:
     make = session.service.object_id
     form = session.attributes.input_type
     read = [read_document(word, form) for word in words[3:]]
-    made = sum("_id" not in document and "id" not in document for document in read)
     bucket.check_there()
     store = session.service.database.store
     documents = [bucket.identified(document, make, store) for document in read]
     given = [document.get("_id", document.get("id")) for document in documents]
-    is_repeatable = not bucket.has_model and made == len(documents)
     handed = HandedWrite(
-        lambda: [b"INSERT", form.encode(), json.encode(given), *words[3:]],
-        None if bucket.has_model else given,
-        is_repeatable,
+        lambda: [b"INSERT", form.encode(), json.encode(given), *words[3:]], None if bucket.has_model else given
     )
 
     def here(metadata: Mapping[str, Any] | None) -> list[Any]:

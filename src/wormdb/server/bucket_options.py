@@ -1,7 +1,8 @@
 """What a bucket was made with beside its collection: which ids documents may have. One small object for each bucket.
 
-It is written before the bucket is, so that a server that finds the bucket finds it too, and only where a choice was
-made. A bucket that is made without the choice replaces what a broken-off creation may have left.
+It is written before the bucket is made, so that a server that finds the bucket finds it too, and once more by the one
+that made it, whatever it says then: so one that comes too late with another choice finds another version than the one
+that it read before it looked for the bucket, and leaves it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from wormdb.errors import ConflictError
 from wormdb.storage.readback import put_swapped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wormdb.storage.store import Store, StoredObject
     from wormdb.system.clock import Chance
 
-__all__ = ["IdRule", "read_ids", "write_ids"]
+__all__ = ["IdRule", "propose_ids", "read_ids", "settle_ids"]
 
 IdRule = Literal["objectid", "any"]
 _FOLDER: Final = ".worm.buckets/"
@@ -47,23 +50,31 @@ def _told(found: StoredObject | None) -> IdRule:
         return "objectid"
 
 
-def write_ids(store: Store, prefix: str, ids: IdRule, chance: Chance) -> None:
-    """Have it say `ids`. 1 GET, and 1 PUT if it says something else. Raises ConflictError after many losses."""
+def propose_ids(store: Store, prefix: str, ids: IdRule, chance: Chance, *, is_made: Callable[[], bool]) -> None:
+    """Have it say `ids` unless the bucket is made. 1 GET, what `is_made` costs, and 1 PUT if it says something else.
+
+    Raises ConflictError after many losses.
+    """
+    _write(store, prefix, ids, chance, lambda found: _told(found) == ids or is_made())
+
+
+def settle_ids(store: Store, prefix: str, ids: IdRule, chance: Chance) -> None:
+    """Have it say `ids`, by the one that made the bucket. 1 GET and 1 PUT. Raises ConflictError after many losses."""
+    _write(store, prefix, ids, chance, lambda _: False)
+
+
+def _write(
+    store: Store, prefix: str, ids: IdRule, chance: Chance, is_done: Callable[[StoredObject | None], bool]
+) -> None:
     key = _key(prefix)
     for _ in range(_TRIES):
         found = store.probe(key).found
-        if _told(found) == ids:
+        if is_done(found):  # asked after the look: what is written is this version's successor
             return
         body = msgspec.json.encode(_BucketOptions(ids, chance.token(16).hex()))
+        version = None if found is None else found.version
         try:
-            put_swapped(
-                store,
-                key,
-                body,
-                None if found is None else found.version,
-                what="bucket",
-                content_type="application/json",
-            )
+            put_swapped(store, key, body, version, what="bucket", content_type="application/json")
         except ConflictError:
             continue
         return

@@ -47,13 +47,17 @@ class ServedBucket:
         self.has_model = has_model
         """Whether documents go by a model, which says what ids they have."""
         self._seen = -math.inf
-        self._ids: IdRule | None = None
+        self._ids: tuple[IdRule, float] | None = None
+        """The rule and when it was read: the bucket may be made anew by another server, with another rule."""
 
     def takes_any_id(self, store: Store) -> bool:
-        """Whether documents may have ids of any type. 1 GET, once. It is there."""
-        if self._ids is None:
-            self._ids = "any" if self.has_model else read_ids(store, self.prefix)
-        return self._ids == "any"
+        """Whether documents may have ids of any type. 1 GET every SEEN_SECONDS. It is there."""
+        if self.has_model:
+            return True
+        now = self._monotonic()
+        if self._ids is None or now - self._ids[1] >= SEEN_SECONDS:
+            self._ids = read_ids(store, self.prefix), now
+        return self._ids[0] == "any"
 
     @property
     def number(self) -> int:

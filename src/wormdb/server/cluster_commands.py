@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.log.peers import Peers
 from wormdb.errors import ConflictError
 from wormdb.jobs.node.claim import remove_node
+from wormdb.jobs.node.shards import SHARDS, STANDBYS, order_of
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.peers import read_server_address
 from wormdb.server.replies import OK, ErrorReply
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLUSTER_COMMANDS"]
 
+_METADATA_VERSION: Final = "1.0.0"
 _STATES: Final = {"running": "RUNNING", "stopped": "STOPPED", "removed": "STOPPED"}
 
 
@@ -110,6 +112,57 @@ def remove_member(session: ClientSession, words: list[bytes]) -> Any:
     return OK
 
 
+def list_silent(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+    """KR.ADMIN LIST-SILENT-MEMBERS."""
+    peers = _peers(session)
+    live = peers.live()
+    told = {node: _member(peer, is_live=node in live)["status"] for node, peer in peers.known().items()}
+    return [str(node) for node, status in told.items() if status == "UNAVAILABLE"]
+
+
+# --- shards ---
+
+
+def _shard(shard: int, servers: list[int]) -> dict[str, Any]:
+    primary, *standbys = map(str, order_of(shard, servers)) if servers else ("",)
+    return {"primary": primary, "standbys": standbys[:STANDBYS], "status": "READWRITE", "linked_volumes": []}
+
+
+def _servers(session: ClientSession) -> list[int]:
+    """The node ids of servers that live, as heartbeats tell: an observer's view, which asks the store."""
+    peers = _peers(session)
+    return [
+        node
+        for node in peers.live()
+        if (peer := peers.get(node)) is not None and peer.heartbeat is not None and peer.heartbeat.address
+    ]
+
+
+def describe_cluster(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+    """KR.ADMIN DESCRIBE-CLUSTER."""
+    servers = _servers(session)
+    name = session.service.database.url.rstrip("/").rpartition("/")[2]
+    shards = {shard: _shard(shard, servers) for shard in range(SHARDS)}
+    return {"metadata_version": _METADATA_VERSION, "cluster_name": name, "bucket": shards}
+
+
+def describe_shard(session: ClientSession, words: list[bytes]) -> Any:
+    """KR.ADMIN DESCRIBE-SHARD BUCKET id."""
+    _admin(session)
+    kind, text = words[2].decode("utf-8", "replace"), words[3].decode("utf-8", "replace")
+    if kind.upper() != "BUCKET":
+        raise ErrorReply(f"Invalid shard kind: {kind}")
+    if not text.isdigit() or len(text) > 3 or int(text) >= SHARDS:
+        raise ErrorReply(f"Invalid shard id: {text}")
+    return _shard(int(text), _servers(session))
+
+
+def initialize(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
+    """KR.ADMIN INITIALIZE-CLUSTER: a bucket needs nothing before it is used."""
+    _admin(session)
+    return OK
+
+
 def refuse_route(session: ClientSession, words: list[bytes]) -> Any:  # noqa: ARG001 - a handler takes the words
     """KR.ADMIN ROUTE …, SET-SHARD-STATUS …."""
     _admin(session)
@@ -134,8 +187,8 @@ CLUSTER_COMMANDS: Final = (
     ),
     Command(
         "KR.ADMIN",
-        "LIST-MEMBERS|FIND-MEMBER|DESCRIBE-MEMBER|REMOVE-MEMBER …",
-        "Servers and nodes of the database.",
+        "LIST-MEMBERS|FIND-MEMBER|DESCRIBE-MEMBER|REMOVE-MEMBER|DESCRIBE-CLUSTER|DESCRIBE-SHARD …",
+        "Servers and nodes of the database, and where writers of each shard meet.",
         refuse_bare,
         least=1,
         group="server",
@@ -144,6 +197,10 @@ CLUSTER_COMMANDS: Final = (
             _sub("FIND-MEMBER", "id", "One of them.", find_member, 1, 1),
             _sub("DESCRIBE-MEMBER", "", "This server.", describe_member),
             _sub("REMOVE-MEMBER", "id", "Forget one that is dead.", remove_member, 1, 1),
+            _sub("LIST-SILENT-MEMBERS", "", "Those whose heartbeat is old, and that were not stopped.", list_silent),
+            _sub("DESCRIBE-CLUSTER", "", "All shards, with the servers where writers meet.", describe_cluster),
+            _sub("DESCRIBE-SHARD", "BUCKET id", "One of them.", describe_shard, 2, 2),
+            _sub("INITIALIZE-CLUSTER", "", "Nothing: a bucket needs no preparation.", initialize),
             _sub("ROUTE", "…", "Refused: routes follow from live servers.", refuse_route, 0, None),
             _sub("SET-SHARD-STATUS", "…", "Refused, as ROUTE.", refuse_route, 0, None),
         ),

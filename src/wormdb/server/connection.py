@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wormdb.errors import WormError
+from wormdb.server.accounts import EVERYTHING_ALLOWED
 from wormdb.server.commands import find_command
 from wormdb.server.faults import fault_of
 from wormdb.server.replies import ErrorReply, encode_reply
@@ -229,7 +230,7 @@ class Connection(asyncio.Protocol):
         if bucket is not None:
             return bucket.prefix
         if command.place == "handed":
-            return words[3].decode("utf-8", "replace")
+            return words[4].decode("utf-8", "replace")
         if command.name == "BUCKET.ADVANCE" and words[2].isdigit():
             cursor = self.session.cursors.get(int(words[2][:18]))
             return "" if cursor is None else cursor.bucket.prefix
@@ -239,7 +240,10 @@ class Connection(asyncio.Protocol):
         session = self.session
         if not session.is_known and not command.is_open:
             raise ErrorReply("Authentication required.", "NOAUTH")
-        if command.group in _BUCKET_GROUPS and not session.account.may(session.namespace, write=command.is_write):
+        account = session.account
+        if account is EVERYTHING_ALLOWED or command.group not in _BUCKET_GROUPS:
+            return
+        if not account.may(session.namespace, write=command.is_write):
             raise ErrorReply(f"this user has no permissions to run '{command.name.lower()}' here", "NOPERM")
 
     def _read(self, command: Command, words: list[bytes], bucket: ServedBucket) -> None:

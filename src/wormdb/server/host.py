@@ -67,7 +67,7 @@ class Server:
         def later(lane: str, call: Callable[[], object]) -> None:
             loop.call_soon_threadsafe(parts.threads.run, lane, call, _tell_failure)
 
-        service.later = later
+        service.later = service.router.later = later
         try:
             self._listener = await loop.create_server(
                 lambda: Connection(parts), options.host, options.port, ssl=self._tls, backlog=1024

@@ -17,12 +17,19 @@ from wormdb.errors import InvalidRequestError
 from wormdb.server.replies import ErrorReply
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 __all__ = ["LostReplyError", "PeerAccess", "PeerWires", "UnreachableServerError", "read_server_address"]
 
 CONNECT_SECONDS: Final = 1.0
+LOG_IN_SECONDS: Final = 2.0
+SEND_SECONDS: Final = 2.0
+"""For a request to be taken by the network; one that was not is not begun."""
+PATIENCE_SECONDS: Final = 0.5
+"""After which a server that has not replied is asked whether it lives, …"""
+LIFE_SECONDS: Final = 0.5
+"""… and in which it has to say so: its loop waits for nothing."""
 IDLE_MAX: Final = 64
 """Connections to one server that are kept for the next request."""
 _REPLY_BYTES_MAX: Final = 64 << 20
@@ -81,7 +88,9 @@ class _PeerWire:
 
     def _log_in(self, address: str, access: PeerAccess) -> None:
         try:
-            reply = self.ask([b"AUTH", (access.user or "default").encode(), (access.password or "").encode()], 10.0)
+            reply = self.ask(
+                [b"AUTH", (access.user or "default").encode(), (access.password or "").encode()], LOG_IN_SECONDS
+            )
         except (LostReplyError, UnreachableServerError) as error:
             self.close()
             raise UnreachableServerError(f"{address}: {error}") from error
@@ -96,18 +105,34 @@ class _PeerWire:
         poll.register(self.socket, select.POLLIN)
         return not poll.poll(0)
 
-    def ask(self, words: Sequence[bytes], seconds: float) -> Any:
-        """The reply to a request: bytes, text, an int, a list of those, or an ErrorReply, which is not raised."""
+    def ask(self, words: Sequence[bytes], seconds: float, lives: Callable[[], bool] | None = None) -> Any:
+        """The reply to a request: bytes, text, an int, a list of those, or an ErrorReply, which is not raised.
+
+        While it does not come, `lives` is asked whether to wait on.
+        """
         try:
-            self.socket.settimeout(seconds)
+            self.socket.settimeout(min(seconds, SEND_SECONDS))
             # A request that is not whole is never begun.
             self.socket.sendall(_packed(words))
         except OSError as error:
             raise UnreachableServerError(str(error)) from error
         try:
+            if lives is not None:
+                self._await_reply(seconds, lives)
+            self.socket.settimeout(seconds)
             return self._read()
         except (OSError, ValueError) as error:
             raise LostReplyError(str(error) or type(error).__name__) from error
+
+    def _await_reply(self, seconds: float, lives: Callable[[], bool]) -> None:
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        for _ in range(max(1, int(seconds / PATIENCE_SECONDS))):
+            if poll.poll(PATIENCE_SECONDS * 1000):
+                return
+            if not lives():
+                raise TimeoutError("it hangs: it answers nothing")
+        raise TimeoutError("it did not answer in time")
 
     def _read(self) -> Any:
         line = self._file.readline(_LINE_BYTES_MAX)
@@ -149,15 +174,32 @@ class PeerWires:
         self._idle: dict[str, list[_PeerWire]] = {}
 
     def ask(self, address: str, words: Sequence[bytes], seconds: float) -> Any:
-        """The reply to a request, an ErrorReply as a value. Raises UnreachableServerError, LostReplyError."""
+        """The reply to a request, an ErrorReply as a value. Raises UnreachableServerError, LostReplyError.
+
+        A server that hangs is waited for PATIENCE_SECONDS and LIFE_SECONDS; one that lives, all `seconds`.
+        """
         wire = self._take(address) or _PeerWire(address, self._access)
         try:
-            reply = wire.ask(words, seconds)
+            reply = wire.ask(words, seconds, lambda: self.answers(address))
         except BaseException:
             wire.close()
             raise
         self._give(address, wire)
         return reply
+
+    def answers(self, address: str) -> bool:
+        """Whether a server answers a PING, if only that it does not know who asks. 1 connection."""
+        try:
+            wire = _PeerWire(address, PeerAccess(authority=self._access.authority))
+        except UnreachableServerError:
+            return False
+        try:
+            wire.ask([b"PING"], LIFE_SECONDS)
+        except (UnreachableServerError, LostReplyError):
+            return False
+        finally:
+            wire.close()
+        return True
 
     def _take(self, address: str) -> _PeerWire | None:
         while True:

@@ -67,6 +67,8 @@ class ReplyFields:
 def encode_reply(value: Any, version: int) -> bytes:
     """The bytes of a reply in RESP `version`, 2 or 3."""
     parts: list[bytes] = []
+    if type(value) is ReplyFields and version == 2:
+        value = [*value.values.values()]
     _put(value, version, parts)
     return b"".join(parts)
 
@@ -83,7 +85,10 @@ def _put(value: Any, version: int, parts: list[bytes]) -> None:
     elif kind is list or kind is tuple:
         parts.append(b"*%d\r\n" % len(value))
         for each in value:
-            _put(each, version, parts)
+            if type(each) is bytes:  # rows, mostly
+                parts.append(b"$%d\r\n%b\r\n" % (len(each), each))
+            else:
+                _put(each, version, parts)
     else:
         _put_other(value, version, parts)
 

@@ -105,6 +105,7 @@ class RequestParser:
     def _fill(self) -> bool:
         """Take the arguments that are there; whether the command is whole."""
         buffer = self._buffer
+        self._fill_short()
         while self._wanted:
             if self._size < 0:
                 if self._at >= len(buffer):
@@ -129,6 +130,28 @@ class RequestParser:
             self._at, self._size = end + 2, -1
             self._wanted -= 1
         return True
+
+    def _fill_short(self) -> None:
+        """Take arguments as long as they are short and whole, as most are; what is anything else, is left as it is."""
+        if self._size >= 0:
+            return
+        buffer, at, wanted, parts = self._buffer, self._at, self._wanted, self._parts
+        size = len(buffer)
+        most, room = self.bounds.argument_bytes, self.bounds.command_bytes - self._bytes
+        # `$3\r\nabc\r\n`: at most three digits.
+        while wanted and at + 4 < size and buffer[at] == 0x24:
+            head = buffer.find(b"\r\n", at + 2, at + 6)
+            digits = buffer[at + 1 : head]
+            if head < 0 or not digits.isdigit():
+                break
+            length = int(digits)
+            end = head + 2 + length
+            if length > most or length > room or buffer[end : end + 2] != b"\r\n":
+                break
+            parts.append(bytes(buffer[head + 2 : end]))
+            at, wanted, room = end + 2, wanted - 1, room - length
+        self._bytes = self.bounds.command_bytes - room
+        self._at, self._wanted = at, wanted
 
     def _number(self, what: str, most: int) -> int | None:
         """The number behind the sign at hand, and go on behind it; None if its line is not whole."""

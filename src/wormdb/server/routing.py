@@ -1,12 +1,13 @@
 """Writes that arrive at one server and are committed by another: the first one of the collection's shard.
 
 The owner only makes writers meet, so that they share entries of the log; compare-and-set is the safety. So a write is
-handed on once at most, and committed here whenever the owner is known not to have begun it. When its answer is lost it
-may have been committed, or may be yet:
+handed on once at most, and committed here whenever the owner is known not to have begun it. When its answer is lost, or
+does not come, it may have been committed, or may be yet. Then the log is asked, and closed to it
+(`wormdb.server.withdrawal`): it is told as done if it landed, and written here if it did not.
 
-    the log has it        every handed write carries a mark in its metadata: it is looked for, and told as done
-    all ids are ours      the same insert again is harmless, here: whichever comes second finds the ids taken
-    anything else         told as unknown, with the mark; it is never written a second time
+An owner that does not answer is not waited for: while an answer is late, a PING on another connection tells whether the
+owner lives, because the loop of a server answers those whatever its commits wait for. One that failed is handed nothing
+until it answers a PING again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from wormdb.errors import AlreadyExistsError, OutcomeUnknownError, UniqueViolationError, WormError
+from wormdb.errors import OutcomeUnknownError, WormError
 from wormdb.format import json
 from wormdb.jobs.node.shards import STANDBYS, order_of, shard_of
 from wormdb.server.peers import LostReplyError, UnreachableServerError, read_server_address
 from wormdb.server.replies import ErrorReply
+from wormdb.server.withdrawal import MARK, withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,13 +34,11 @@ if TYPE_CHECKING:
     CommitHere = Callable[[Mapping[str, Any] | None], list[Any]]
     """Commits a write in this process, with metadata; the ids of what it wrote."""
 
-__all__ = ["HAND_SECONDS", "MARK", "NOT_BEGUN", "HandedWrite", "RoutingMode", "ServerRoute", "WriteRouter"]
+__all__ = ["HAND_SECONDS", "NOT_BEGUN", "HandedWrite", "RoutingMode", "ServerRoute", "WriteRouter"]
 
 log = logging.getLogger(__name__)
 
 RoutingMode = Literal["off", "prefer", "strict"]
-MARK: Final = "handed"
-"""Of metadata: names a write that was handed from one server to another."""
 NOT_BEGUN: Final = "NOTBEGUN"
 """The prefix of a refusal by a server that has done nothing about a handed write."""
 HAND_SECONDS: Final = 10.0
@@ -46,11 +46,13 @@ HAND_SECONDS: Final = 10.0
 GRACE_SECONDS: Final = 3.0
 """That its answer may take beyond that."""
 SUSPECT_SECONDS: Final = 5.0
-"""For which a server that could not be reached, or did not answer, is handed nothing."""
+"""For which a server that could not be reached, or did not answer, is not asked whether it lives again."""
+NUMBERS_MAX: Final = 10_000
 WORDS_MAX: Final = 50_000
 BYTES_MAX: Final = 32 << 20
 """Of a write that is handed on; a larger one gains nothing by it."""
 _REFUSALS: Final = frozenset({NOT_BEGUN, "NOAUTH", "WRONGPASS", "NOPERM"})
+_UNKNOWN: Final = "COMMIT_UNKNOWN_RESULT"
 
 
 class LiveServers(Protocol):
@@ -88,8 +90,6 @@ class HandedWrite:
     """Made only if there is another server."""
     ids: list[Any] | None = None
     """Of what it inserts, in order; None if they follow from the commit."""
-    is_repeatable: bool = False
-    """Whether the same write again, here, is harmless: all that it inserts has ids that this server made."""
 
 
 class WriteRouter:
@@ -106,6 +106,11 @@ class WriteRouter:
         self._chance = chance
         self._lock = threading.Lock()
         self._suspects: dict[int, float] = {}
+        """By node id of a server that failed, when it is asked again."""
+        self._numbers: dict[str, int] = {}
+        """By folder a log number that an owner told: what this server itself has read may be older."""
+        self.later: Callable[[str, Callable[[], object]], None] | None = None
+        """Does something in the background, for a lane; without it a write asks whether a suspect lives."""
         self.handed = 0
         """Writes that others committed."""
         self.kept = 0
@@ -142,9 +147,28 @@ class WriteRouter:
         for node in order_of(shard, servers):
             if node == mine:
                 return None
-            if self._suspects.get(node, 0.0) <= now:
+            if node not in self._suspects or self._lives(node, servers[node], now):
                 return node, servers[node]
         return None
+
+    def _lives(self, node: int, address: str, now: float) -> bool:
+        """Whether a suspect is well again; asked by one thread at a time, and not by a write if others can ask."""
+        with self._lock:
+            due = self._suspects.get(node)
+            if due is None or due > now:
+                return due is None
+            self._suspects[node] = now + SUSPECT_SECONDS
+        if self.later is None:
+            return self._ask_suspect(node, address)
+        self.later(f"suspect {node}", lambda: self._ask_suspect(node, address))
+        return False
+
+    def _ask_suspect(self, node: int, address: str) -> bool:
+        lives = self._wires is not None and self._wires.answers(address)
+        with self._lock:
+            if lives:
+                self._suspects.pop(node, None)
+        return lives
 
     def _suspect(self, node: int, reason: object) -> None:
         log.info("node %d is handed nothing for %g s: %s", node, SUSPECT_SECONDS, reason)
@@ -161,7 +185,8 @@ class WriteRouter:
     def write(self, bucket: ServedBucket, shards: Sequence[int], handed: HandedWrite, here: CommitHere) -> list[Any]:
         """Commit a write where it should be, or here; the ids of what it wrote. An ErrorReply as the owner raised it.
 
-        Raises what `here` raises; OutcomeUnknownError with a mark if the owner's answer was lost.
+        Raises what `here` raises; OutcomeUnknownError with a mark if the owner's answer was lost, and the log does not
+        tell what became of the write.
         """
         owner = self.owner(bucket.prefix, shards)
         if owner is None or self._wires is None:
@@ -174,8 +199,9 @@ class WriteRouter:
         if len(words) > WORDS_MAX or sum(map(len, words)) > BYTES_MAX:
             return here(None)
         mark = self._chance.token(16).hex()
-        number = bucket.number
-        request = [b"WORM.WRITE", mark.encode(), b"%d" % (HAND_SECONDS * 1000), bucket.prefix.encode(), *words]
+        number = max(bucket.number, self._numbers.get(bucket.prefix, 0))
+        place = bucket.prefix.encode()
+        request = [b"WORM.WRITE", mark.encode(), b"%d" % number, b"%d" % (HAND_SECONDS * 1000), place, *words]
         try:
             reply = self._wires.ask(address, request, HAND_SECONDS + GRACE_SECONDS)
         except UnreachableServerError as error:
@@ -188,11 +214,16 @@ class WriteRouter:
             if reply.prefix in _REFUSALS or reply.message.startswith("unknown command"):
                 self._suspect(node, reply)
                 return self._keep(here)
+            if reply.prefix == _UNKNOWN or reply.message.startswith("internal error"):
+                return self._recover(bucket, number, mark, handed, here, str(reply))
             raise reply
+        number, ids = json.decode(reply, name="reply to a handed write")
         with self._lock:
             self.handed += 1
-        ids: list[Any] = json.decode(reply, name="ids of a handed write")
-        return ids
+            if len(self._numbers) >= NUMBERS_MAX:
+                self._numbers.clear()
+            self._numbers[bucket.prefix] = max(number, self._numbers.get(bucket.prefix, 0))
+        return list(ids)
 
     def _keep(self, here: CommitHere) -> list[Any]:
         with self._lock:
@@ -202,17 +233,17 @@ class WriteRouter:
     def _recover(
         self, bucket: ServedBucket, number: int, mark: str, handed: HandedWrite, here: CommitHere, reason: str
     ) -> list[Any]:
-        found = _written(bucket, number, mark)
-        if found is not None:
-            return handed.ids or found
-        if handed.is_repeatable:
-            try:
-                return here({MARK: mark})
-            except (AlreadyExistsError, UniqueViolationError):
-                found = _written(bucket, number, mark)
-                if found is None:
-                    raise
+        try:
+            found = withdraw(bucket.collection, mark, number)
+        except WormError as error:
+            log.warning("what became of a handed write is not known: %s", error)
+            reason = f"{reason}; {error}"
+        else:
+            if found is None:
+                return self._keep(here)
+            if found or handed.ids is not None:
                 return handed.ids or found
+            reason = f"{reason}; it was committed, by blocks, which do not tell its ids"
         with self._lock:
             self.unknown += 1
         raise OutcomeUnknownError(
@@ -231,17 +262,3 @@ class WriteRouter:
 def _place(address: str) -> str:
     host, port, _ = read_server_address(address)
     return f"{host}:{port}"
-
-
-def _written(bucket: ServedBucket, number: int, mark: str) -> list[Any] | None:
-    """The ids of a handed write that the log has behind a number; None if it has none, or cannot be asked."""
-    try:
-        changes = [
-            change.id
-            for change in bucket.collection.watch(after=number)
-            if isinstance(change.metadata, dict) and change.metadata.get(MARK) == mark
-        ]
-    except WormError as error:
-        log.warning("a handed write is not looked for: %s", error)
-        return None
-    return changes or None

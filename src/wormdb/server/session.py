@@ -129,10 +129,17 @@ class ClientSession:
     bounds_changed: Callable[[], None] | None = None
     peers: Mapping[int, ClientSession] = field(default_factory=dict)
     """All sessions of the server."""
+    _named: tuple[bytes, str, ServedBucket] | None = None
+    """The bucket that was asked for last: a command asks twice, and the next one mostly for the same."""
 
     def bucket(self, name: bytes) -> ServedBucket:
         """A bucket of its namespace, there or not. No requests. An ErrorReply for a name that none can have."""
-        return self.service.bucket(self.namespace, name)
+        last = self._named
+        if last is not None and last[0] == name and last[1] == self.namespace:
+            return last[2]
+        found = self.service.bucket(self.namespace, name)
+        self._named = name, self.namespace, found
+        return found
 
     def collection(self, bucket: ServedBucket) -> ServedCollection:
         """The collection of a bucket as this session sees it: in its transaction, if it has one."""

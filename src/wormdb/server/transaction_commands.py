@@ -40,9 +40,8 @@ def commit(session: ClientSession, words: list[bytes]) -> Any:
         done = transaction.commit()
     finally:
         session.end_transaction()
-    numbers = [each.number for each in done.collections.values()]
-    # Of several collections the numbers follow with the entries that finish it.
-    number = -1 if not numbers else numbers[0] if len(numbers) == 1 else None
+    # Each collection has a log of its own: of several the greatest number is told, as GETREADVERSION does.
+    number = max((each.since for each in done.collections.values()), default=-1)
     told = {"committed-version": number, "versionstamp": done.id or None}
     found = [told[name] for name in wanted]
     return OK if not found else found[0] if len(found) == 1 else found

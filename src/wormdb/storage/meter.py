@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from wormdb.errors import ClosedError, InvalidRequestError, OutcomeUnknownError, UnavailableError
 from wormdb.settings import DELETE_MANY_KEYS, UPLOAD_PART_BYTES
 from wormdb.storage.store import OCTETS, Store, WrappedStore, coalesce
+from wormdb.system import tracing
 from wormdb.system.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         StoredObject,
         UploadSource,
     )
+    from wormdb.system.tracing import RequestSpan
 
 __all__ = [
     "AZURE_HOT",
@@ -321,12 +323,16 @@ class MeteredStore(WrappedStore):
         self._lifetime.check()
         call = _OpenRequest(self, kind, key, count, next(self._number), self._clock.monotonic())
         self._waiting[call.number] = call.begun
+        if tracing.tracer is not None:
+            call.span = tracing.tracer.request(kind.value, key)
         return call
 
     def end(self, call: _OpenRequest, error: BaseException | None) -> None:
         """Note how a request ended; one that was refused before anything was sent does not count."""
         self._waiting.pop(call.number, None)
         if isinstance(error, InvalidRequestError | ClosedError):
+            if call.span is not None:
+                call.span.end(type(error).__name__, 0, 0, 0)
             return
         now = self._clock.monotonic()
         if not isinstance(error, UnavailableError | OutcomeUnknownError):
@@ -343,6 +349,8 @@ class MeteredStore(WrappedStore):
             self._bytes_down += call.bytes_down
             if name:
                 self._errors[name] = self._errors.get(name, 0) + 1
+        if call.span is not None:
+            call.span.end(name, call.bytes_up, call.bytes_down, call.count)
         if self._hook is not None:
             self._tell(self._hook, call, now - call.begun, name)
 
@@ -378,12 +386,13 @@ class MeteredStore(WrappedStore):
 class _OpenRequest:
     """A request from its beginning to its end, as a block; what is known of it is filled in on the way."""
 
-    __slots__ = ("begun", "bytes_down", "bytes_up", "count", "key", "kind", "number", "store")
+    __slots__ = ("begun", "bytes_down", "bytes_up", "count", "key", "kind", "number", "span", "store")
 
     def __init__(self, store: MeteredStore, kind: RequestKind, key: str, count: int, number: int, begun: float) -> None:
         self.store, self.kind, self.key, self.count = store, kind, key, count
         self.number, self.begun = number, begun
         self.bytes_up = self.bytes_down = 0
+        self.span: RequestSpan | None = None
 
     def __enter__(self) -> Self:
         return self

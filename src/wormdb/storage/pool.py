@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wormdb.errors import ClosedError
 from wormdb.settings import CLOSE_SECONDS, POOL_THREADS
+from wormdb.system import tracing
 from wormdb.system.deadline import Deadline, current, within
 from wormdb.system.waiting import check_waiting
 
@@ -68,11 +69,15 @@ class ThreadPool:
         """
         check_waiting("threads of the pool")
         executor = self._started()
-        deadline = current()
+        deadline, tracer = current(), tracing.tracer
+        call = None if tracer is None else tracer.here()
 
         def run(item: T) -> R:
             with within(deadline):
-                return function(item)
+                if tracer is None:
+                    return function(item)
+                with tracer.there(call):
+                    return function(item)
 
         futures = deque(self._submit(executor, run, item) for item in items)
         return self._results(futures, deadline)

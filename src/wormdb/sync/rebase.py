@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.commit.define import IndexGuard
-from wormdb.engine.commit.operations import Insert, Pending, Purge, Remove, Restore, Save
+from wormdb.engine.commit.operations import Expire, Insert, Pending, Purge, Remove, Restore, Save
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.definition import OWNERS, encode_index
 from wormdb.errors import (
@@ -176,6 +176,8 @@ def _pending(batch: LoggedBatch) -> Pending:
 def _operation(change: LoggedChange) -> Operation:
     if change.op == "purge":
         return Purge(change.id)
+    if change.op == "expire":
+        return Expire(change.id)
     if change.after is None:
         return Remove(change.id, must_exist=True, tombstone=_tombstone(change))
     if change.op == "restore":

@@ -38,6 +38,7 @@ __all__ = [
     "beside",
     "current",
     "end",
+    "is_over",
     "module_lock",
     "pause",
     "stepwise",
@@ -157,6 +158,12 @@ _current: ContextVar[Deadline | None] = ContextVar("wormdb_deadline", default=No
 
 current: Callable[[], Deadline | None] = _current.get
 """The deadline of the call that this thread works for; None outside of calls."""
+
+
+def is_over() -> bool:
+    """Whether the call of this thread has ended: every request would be refused, and no pause takes any time."""
+    deadline = current()
+    return deadline is not None and deadline.rest <= 0
 
 
 class within:  # noqa: N801 - used as a statement: with within(deadline)

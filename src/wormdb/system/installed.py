@@ -24,6 +24,7 @@ class Extra:
 
 EXTRAS: tuple[Extra, ...] = (
     Extra("connect", "Spark Connect: sc://… as a master", ("grpc", "grpc_status")),
+    Extra("otel", "spans of OpenTelemetry for calls and requests", ("opentelemetry",)),
     Extra("regex", "$regex that no pattern can slow down", ("re2",)),
     Extra("server", "passwords of worm serve, and a faster loop", ("argon2", "uvloop")),
     Extra("spark", "the data pipeline on Apache Spark", ("pyspark",)),

@@ -173,6 +173,9 @@ class S3Server:
             "-s3.port.lance=0",
             "-volume.max=100",
             "-master.volumeSizeLimitMB=64",
+            # It is alone, and after a restart waits twice as long for others to be heard of: 20 s otherwise.
+            "-master.heartbeatInterval=100ms",
+            "-master.electionTimeout=300ms",
             *(f"-{name}={port}" for name, port in self._ports.items()),
         ]
         with (folder / "log").open("wb") as log:

@@ -188,6 +188,9 @@ def test_the_log_is_shown_line_by_line_and_goes_on_at_a_mark(notes: str) -> None
 def test_a_verb_that_was_mistyped_is_told(notes: str) -> None:
     refused(2, "Did you mean 'insert'?", notes, "inser", "notes")
     refused(2, "Did you mean 'query'?", notes, "table", "qery", "notes")
+    refused(2, "Did you mean 'table query'?", notes, "query", "notes")
+    refused(2, "Did you mean 'table aggregate'?", notes, "agregate", "notes")
+    refused(2, "'node list'", notes, "list")
 
 
 @pytest.mark.parametrize("verb", [("get", "notes", "a"), ("table", "list"), ("status",), ("delete", "notes", "a")])

@@ -172,6 +172,7 @@ def reading_lines(place: Path) -> dict[str, list[list[str]]]:
         "update": [["update", "notes", f"{evil}3", json.dumps({"$set": {"y": evil}}), *on]],
         "get": [["get", "notes", f"{evil}{more}", *on] for more in ("3", "none")],
         "watch": [["watch", "notes", "--no-follow", *on]],
+        "erase": [["erase", "notes", f"{evil}{more}", "--yes", *on] for more in ("4", "none")],
         "delete": [["delete", "notes", f"{evil}{more}", *on] for more in ("3", "none")],
         "shell": [["shell", str(place / evil)]],
         "serve": [["serve", str(place / evil), "--resp", evil], ["serve", url, "--users", str(place / evil)]],

@@ -74,6 +74,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("save"), names, values),
         st.tuples(st.just("remove"), names, st.none()),
+        st.tuples(st.just("bulk"), names, values),
         st.tuples(st.just("forward"), st.none(), st.none()),
         st.tuples(st.just("create"), st.none(), st.none()),
         st.tuples(st.just("look"), st.none(), st.none()),
@@ -88,7 +89,7 @@ def test_lists_show_what_the_documents_say_whatever_was_written_forwarded_and_me
     steps: list[tuple[str, str, Any]], early: bool
 ) -> None:
     rig = Rig()
-    one, other = process(rig), process(rig)
+    one, other = process(rig, stage_bytes=150), process(rig, stage_bytes=150)
     is_there = early
     if early:
         create(rig, one, *ALL)
@@ -98,6 +99,8 @@ def test_lists_show_what_the_documents_say_whatever_was_written_forwarded_and_me
             ledger.commit(rig.batch(save(name, **given_values)))
         elif verb == "remove":
             ledger.commit(rig.batch(remove(name)))
+        elif verb == "bulk":  # large enough to be staged as blocks, which an entry attaches
+            ledger.commit(rig.batch(*(save(other, **given_values, pad="p" * 90) for other in (name, "x", "y", "z"))))
         elif verb == "forward":
             ledger.forward()
         elif verb == "create" and not is_there:

@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,8 @@ EXAMPLES = (
     "worm serve s3://bucket/prefix --resp 0.0.0.0:5484 --advertise db1:5484 --users users.json --peer-user servers",
     "worm serve --hash-password",
 )
+_SPARE_FILES = 500
+"""Open files of a server beside its connections: of the store, and of other servers."""
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -112,6 +114,7 @@ def command(  # noqa: PLR0913 - one argument for each option
     options = ServerOptions(host, number, cert, key, connections=connections, idle_seconds=idle)
     accounts = None if users is None else Accounts.read(users)
     options.check(has_accounts=accounts is not None)
+    _allow_files(connections + _SPARE_FILES)
     clock, chance = SystemClock(), SystemChance()
     with open_served(url, settings=Settings(), clock=clock, chance=chance) as database:
         service = Service(database, accounts=accounts, clock=clock, chance=chance)
@@ -159,6 +162,25 @@ class _Fellow:
             return
         wires = PeerWires(self.access)
         service.router = WriteRouter(self.routing, live, wires, clock=service.clock, chance=service.chance)
+        service.router.later = service.later
+
+
+def _allow_files(wanted: int) -> None:
+    """Have the system allow as many open files, which connections are; it says so if it does not."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        logging.getLogger(__name__).warning(
+            "the system allows %d open files: raise `ulimit -n` to %d for as many connections", most, wanted
+        )
 
 
 def _reachable(address: str) -> str:

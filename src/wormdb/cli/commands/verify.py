@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import Database, connect
+from wormdb.cli.input.body import read_id
 from wormdb.cli.input.engine import LOCAL_MASTER, opened_pipeline, wants_spark, with_engine
-from wormdb.cli.input.place import NAMES, PLACE, find_model, missing_collection, place_of
+from wormdb.cli.input.place import NAMES, PLACE, find_collection, find_model, missing_collection, place_of
 from wormdb.cli.show.progress import tell_line
 from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.cli.verbs import Verb
@@ -32,6 +33,7 @@ _COLUMNS_SHOWN = 100
     examples=(
         "worm verify s3://bucket/shop",
         "worm verify Customer --repair",
+        "worm verify Customer --erased acme --value 'ada@example.com'",
         "worm verify Event --master spark://head:7077 --json",
     ),
 )
@@ -39,6 +41,8 @@ _COLUMNS_SHOWN = 100
 @PLACE
 @click.option("--repair", "repairs", is_flag=True, help="Make again what is damaged and can be made again.")
 @click.option("--accept-loss", is_flag=True, help="Repair also if documents are lost by it; they are listed.")
+@click.option("--erased", metavar="ID", help="Search every object of one COLLECTION for an erased document instead.")
+@click.option("--value", "values", multiple=True, metavar="TEXT", help="With --erased: a text that was in it. Again.")
 @click.option("--unreferenced", is_flag=True, help="List the bucket too, for objects that nothing names.")
 @with_engine
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
@@ -51,6 +55,9 @@ def command(
     COLLECTION is a model's name or a folder; without any, the bucket is searched for collections. Writes nothing
     without --repair. Exits with 1 if something is wrong, and with --repair if something is left.
 
+    With --erased it reads every object of a collection, also those that nothing names, and tells where the ID or one of
+    the texts can still be found. Exits with 1 if so; places where another document has them are told, and are fine.
+
     On Spark blocks are checked in parts, and then ranges of documents with their history and what indexes must have
     of them; this process reads the log, the indexes and readable files. If something is wrong, one pass in this process
     names it, so the findings are the same. Repairs are done in this process.
@@ -62,6 +69,8 @@ def command(
             "--repair with --engine spark", reason="one process repairs", fix="use --engine local"
         )
     place, names = place_of(url, names)
+    if options["erased"] is not None:
+        return _find_traces(place, names, options, as_json=as_json)
     with connect(place, settings=Settings(forward="manual")) as database:
         wanted = names or database.collections()
         shows = options["progress"] is not False and sys.stderr.isatty() and not as_json
@@ -82,6 +91,28 @@ def command(
     else:
         _print_found(found)
     return 0 if all(each.is_sound for each in found) else 1
+
+
+def _find_traces(place: str, names: tuple[str, ...], options: dict[str, Any], *, as_json: bool) -> int:
+    """Search one collection for what is left of a document."""
+    if len(names) != 1:
+        raise InvalidRequestError("--erased", reason="it is about one collection", fix="name it: worm verify NAME")
+    with connect(place, settings=Settings(forward="manual")) as database:
+        collection = find_collection(database, names[0])
+        identity = read_id(database, collection, options["erased"])[0]
+        shows = options["progress"] is not False and sys.stderr.isatty() and not as_json
+        told = _progress() if shows else None
+        found = database.find_traces(collection.prefix, identity, values=options["values"], told=told)
+        _forget_progress(told)
+    left = [trace for trace in found if not trace.is_mention]
+    if as_json:
+        print_json([camel(trace) for trace in found])
+        return 1 if left else 0
+    rows = [("mention" if trace.is_mention else "left", trace.key, trace.what) for trace in found]
+    if rows:
+        print_table(("kind", "object", "what"), rows)
+    click.echo(f"{counted(len(left), 'trace', 'traces')} left" if left else "nothing is left")
+    return 1 if left else 0
 
 
 def _is_for_spark(database: Database, name: str, options: dict[str, Any]) -> bool:

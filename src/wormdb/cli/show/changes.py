@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDS", "FieldChange", "field_changes", "history_json", "say", "say_changes", "say_history"]
 
-ENDS: Final = frozenset({"delete", "purge"})
+ENDS: Final = frozenset({"delete", "purge", "expire"})
 """Changes after which there is no document."""
 _VALUE_PLACES: Final = 60
 _LEFT_OUT: Final = frozenset({"id", "updatedAt"})

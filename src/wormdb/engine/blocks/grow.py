@@ -72,6 +72,8 @@ class Growth:
     def add(self, rows: Iterator[tuple[bytes, Row]], size: int, *, run: int) -> GrowthResult:
         """As `grow`, for rows of about `size` bytes as stored, which are read as they are written."""
         count = plan_cascade(size, [one.size for one in self.runs.runs], self.sizes.run_smallest)
+        # A number names one run: what folding adds to history joins what forwarding has just written there.
+        count = max(count, sum(one.through >= run for one in self.runs.runs))
         merged = merge_rows([rows, self.runs.scan_newest(count)]) if count else rows
         return self._replace(count, merged, run)
 

@@ -19,8 +19,7 @@ from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.merge import Merger, MergeResult
 from wormdb.engine.bulk.report import BulkTarget, Digests, DocumentMaker, JobLedger, TaskReport, unpack_hashes
 from wormdb.engine.bulk.task import digests_key, join_samples, replacing, violation
-from wormdb.engine.commit.operations import OvertakenError
-from wormdb.engine.commit.validate import trashed
+from wormdb.engine.commit.operations import OvertakenError, trashed
 from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.engine.tree.extract import extract

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, assert_never
 from wormdb.engine.commit.attempt import Attempt, CommitResult, Outcome, batches_of, committed, offered
 from wormdb.engine.commit.head import is_recent
 from wormdb.engine.commit.offers import OFFER_BYTES_MAX, Offer
-from wormdb.engine.commit.operations import LockedError
-from wormdb.engine.commit.validate import ApartError, Group
+from wormdb.engine.commit.operations import ApartError, LockedError
+from wormdb.engine.commit.validate import Group
 from wormdb.engine.log.entries import LogRecord
 from wormdb.errors import (
     LimitExceededError,
@@ -31,7 +31,7 @@ from wormdb.settings import MISC_LEAD_MS_MAX
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
 from wormdb.system.clock import new_write_id
-from wormdb.system.deadline import pause, within
+from wormdb.system.deadline import is_over, pause, within
 from wormdb.system.types import Misc, WriteId
 
 if TYPE_CHECKING:
@@ -195,7 +195,8 @@ class Committer:
             waiting = [pending for pending in waiting if pending.id not in refused]
             if attempt is None:
                 break
-            if is_offer and not attempt.entry.events and len(attempt.body) <= OFFER_BYTES_MAX:
+            is_own = {batch.id for batch in attempt.entry.batches} <= {one.id for one in waiting}
+            if is_offer and is_own and not attempt.entry.events and len(attempt.body) <= OFFER_BYTES_MAX:
                 self._offer(attempt, deadline)
                 fresh = True
                 continue
@@ -449,7 +450,8 @@ class Committer:
         return [*group.finishing, *accepted], [*group.finished, *group.prepared.values(), *events], refused
 
     def _new_group(self) -> Group:
-        return Group(self._head, self._collection, self._decided)
+        has_expiry = bool(self._head.view().definition.expiries)
+        return Group(self._head, self._collection, self._decided, self._misc.store_ms() if has_expiry else None)
 
     def _judge(self, group: Group, pending: Pending) -> LoggedBatch | Outcome:
         """The batch if it can be written behind those of the group, else its outcome."""
@@ -510,7 +512,7 @@ class Committer:
                     return False
                 case NothingThere(cause=cause) | Unknown(cause=cause):
                     attempt.refused_only &= isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)
-                    if self._clock.monotonic() >= deadline:
+                    if self._clock.monotonic() >= deadline or is_over():
                         raise cause
                     tries += 1
                     self._pause(tries)

@@ -17,6 +17,7 @@ from wormdb.engine.commit.operations import Pending
 from wormdb.engine.index.unique import DUPLICATES_SHOWN, duplicate_problem, keys_of
 from wormdb.engine.lists.definition import kind_for
 from wormdb.engine.state.definition import functions_of, settled
+from wormdb.engine.state.expiry import expiry_events
 from wormdb.engine.state.indexes import PRIMARY, check_index_name
 from wormdb.engine.state.upgrade import check_mapped, check_since
 from wormdb.engine.state.view import id_key
@@ -206,7 +207,7 @@ def _inside(old: Field | None, declared: Field, value: Any, prefix: str) -> Iter
 _SLICE_DOCUMENTS = 1_000
 
 
-def change_definition(
+def change_definition(  # noqa: PLR0913 - one door with keyword-only options
     batch_id: str,
     model: Model,
     *,
@@ -214,11 +215,12 @@ def change_definition(
     actor: str | None = None,
     files: FilesSwitched | None = None,
     mapping: bytes | None = None,
+    now_ms: int = 0,
 ) -> Pending:
     """The batch that puts `model` in force, where `seen` is the state before. One scan if an index is new and unique.
 
     `files` switches readable files with it. `mapping`, as `encode_mapping` writes it, is what becomes of all documents:
-    a scan more, of all that is there.
+    a scan more, of all that is there. If documents end otherwise from then on, that is since `now_ms`.
 
     Without a mapping, a field that is required now and was not must be in every document, or have a default: where
     statistics of columns do not tell, that is a scan too.
@@ -243,7 +245,7 @@ def change_definition(
     new = [status.index for status in after if _is_new(status, before.indexes.get(status.index.name))]
     _check_unique(new, following)
 
-    events: tuple[Event, ...] = (schema,)
+    events: tuple[Event, ...] = (schema, *expiry_events(before.model, model, now_ms))
     if files is not None:
         events += (files,)
     guard = _ModelGuard(model, seen, upgrades, None if mapping is not None else required)

@@ -13,7 +13,7 @@ from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.blob import may_refer
-from wormdb.format.event import CollectionClosed, JobAttached, SchemaChanged
+from wormdb.format.event import CollectionClosed, DocumentErased, JobAttached, SchemaChanged
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from wormdb.format.event import Event
 
 __all__ = [
+    "ApartError",
     "CommitId",
+    "Expire",
     "Guard",
     "Guards",
     "IdentifiedOperation",
@@ -40,7 +42,11 @@ __all__ = [
     "Remove",
     "Restore",
     "Save",
+    "loaded_by",
+    "looks_up",
     "mapped_operation",
+    "show",
+    "trashed",
 ]
 
 CREATED = "createdAt"
@@ -102,6 +108,11 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class Expire(Remove):
+    """A document that goes because its time is over; nothing happens if it is not, or if the document is gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Restore:
     """A document that comes back: from the trash, or with `document` as it once was, over what is there now."""
 
@@ -129,6 +140,32 @@ IdentifiedOperation = Insert | Save | Remove | Restore | Purge
 Operation = IdentifiedOperation | InsertNext
 
 
+def show(identity: bytes) -> str:
+    """An id for a message: as a Python literal, the way it was given."""
+    return repr(json.decode(identity, name="document id"))
+
+
+def trashed(identity: bytes, tombstone: bytes, document: bytes) -> bytes:
+    """What the trash has of a document: the id, the tombstone, and last the document as it was."""
+    return b'{"_id":' + identity + b"," + tombstone + b',"document":' + document + b"}"
+
+
+def looks_up(operation: Operation) -> bool:
+    """Whether what is there now must be read to check an operation."""
+    match operation:
+        case Insert():
+            return not operation.fresh
+        case Save() | Remove():
+            return operation.loaded is None
+        case _:
+            return True
+
+
+def loaded_by(operation: Operation) -> StoredVersion | None:
+    """What a document was read as that an operation changes; None if it does not say."""
+    return operation.loaded.held if isinstance(operation, Save | Remove) and operation.loaded is not None else None
+
+
 def mapped_operation(operation: IdentifiedOperation, upgrades: Upgrades, begun: int) -> IdentifiedOperation:
     """An operation with its document as it is now: it is as it was at entry `begun`, or when it was loaded.
 
@@ -150,6 +187,10 @@ def mapped_operation(operation: IdentifiedOperation, upgrades: Upgrades, begun: 
 
 class OvertakenError(ConflictError):
     """Raised by a guard: what was prepared against an older state must be checked again."""
+
+
+class ApartError(ConflictError):
+    """A batch cannot share an entry with those before it in the group: it comes after them."""
 
 
 class LockedError(ConflictError):
@@ -244,13 +285,13 @@ class Pending:
     @property
     def is_plain(self) -> bool:
         """Whether documents before and after tell all that it does: a block cannot say that one was restored."""
-        return bool(self.operations) and not any(isinstance(each, Restore | Purge) for each in self.operations)
+        return bool(self.operations) and not any(isinstance(each, Restore | Purge | Expire) for each in self.operations)
 
     @property
     def is_alone(self) -> bool:
         """Whether it needs an entry for itself: what a job attaches, and a mapping, lies between before and after."""
         return any(
-            isinstance(event, JobAttached | CollectionClosed)
+            isinstance(event, JobAttached | CollectionClosed | DocumentErased)
             or (isinstance(event, SchemaChanged) and event.mapping is not None)
             for event in self.events
         )

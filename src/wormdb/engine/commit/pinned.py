@@ -47,13 +47,15 @@ class PinnedView:
     """As it was stored."""
     entries: tuple[bytes, ...] | None
     """Those after the root, as they were stored; None if they are to be read from the log."""
+    now_ms: int | None = None
+    """The store's time at which it is shown, if documents end by themselves."""
     committed: tuple[str, ...] = ()
     """Transactions that are pending in it and had committed when it was pinned."""
 
 
 def pin(view: View, collection: str) -> PinnedView:
     """The state of a view of a ledger, to be sent. No requests."""
-    committed, view = tuple(sorted(view.committed)), view.bare
+    committed, now_ms, view = tuple(sorted(view.committed)), view.now_ms, view.bare
     place = view.place
     entries = []
     size = 0
@@ -67,6 +69,7 @@ def pin(view: View, collection: str) -> PinnedView:
         count=view.count,
         root=None if place is None else encode_root(place.root),
         entries=tuple(entries) if size <= ENTRIES_BYTES_MAX else None,
+        now_ms=now_ms,
         committed=committed,
     )
 
@@ -91,7 +94,12 @@ def unpin(pinned: PinnedView, load: BaseLoader, log: Log, register: Register) ->
         overlay.apply(entry, None if attaching is None else load.attached(attaching, number))
     base = load.root(RootState(root, None, None))
     view = View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs, pending)
-    return with_committed(view, frozenset(pinned.committed)) if pinned.committed else view
+    view = with_committed(view, frozenset(pinned.committed)) if pinned.committed else view
+    if pinned.now_ms is None:
+        return view
+    from wormdb.engine.overdue import OverdueDocuments
+
+    return OverdueDocuments().hide(view, pinned.now_ms)
 
 
 def _entries(pinned: PinnedView, applied: LogNumber, log: Log, register: Register) -> list[Entry]:

@@ -69,6 +69,8 @@ class ReadGuard:
         seen = reads.seen
         if view.definition.versions != seen.definition.versions:
             self._refuse("the model has another version since it was read")
+        if view.is_removed_since(seen.number):
+            self._refuse("the collection was removed since it was read")
         changes = _changes_between(seen, view, reads.follower)
         if changes is None:
             self._check_by_look_up(view)

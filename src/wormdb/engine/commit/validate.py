@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, assert_never
 
 from wormdb.engine.commit.operations import (
+    ApartError,
+    Expire,
     Insert,
     InsertNext,
     LockedError,
@@ -19,7 +21,11 @@ from wormdb.engine.commit.operations import (
     Remove,
     Restore,
     Save,
+    loaded_by,
+    looks_up,
     mapped_operation,
+    show,
+    trashed,
 )
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.state.definition import settled
@@ -34,6 +40,7 @@ from wormdb.format.event import (
     RESERVED,
     BlobCondemned,
     CollectionClosed,
+    DocumentErased,
     IndexCreated,
     IndexReady,
     JobAttached,
@@ -59,7 +66,7 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.schema.model import Model
 
-__all__ = ["ApartError", "Group", "HeadState", "show", "trashed"]
+__all__ = ["Group", "HeadState"]
 
 
 class HeadState(Protocol):
@@ -78,20 +85,6 @@ class HeadState(Protocol):
         ...
 
 
-def show(identity: bytes) -> str:
-    """An id for a message: as a Python literal, the way it was given."""
-    return repr(json.decode(identity, name="document id"))
-
-
-def trashed(identity: bytes, tombstone: bytes, document: bytes) -> bytes:
-    """What the trash has of a document: the id, the tombstone, and last the document as it was."""
-    return b'{"_id":' + identity + b"," + tombstone + b',"document":' + document + b"}"
-
-
-class ApartError(ConflictError):
-    """A batch cannot share an entry with those before it in the group: it comes after them."""
-
-
 _WAITING: Final = (
     SchemaChanged,
     IndexCreated,
@@ -99,6 +92,7 @@ _WAITING: Final = (
     IndexReady,
     JobAttached,
     BlobCondemned,
+    DocumentErased,
     CollectionClosed,
     *RESERVED,
 )
@@ -108,10 +102,17 @@ _WAITING: Final = (
 class Group:
     """Batches that will share one entry. `add` accepts or refuses each on its own."""
 
-    def __init__(self, head: HeadState, collection: str, decided: Callable[[str], bool | None] | None = None) -> None:
+    def __init__(
+        self,
+        head: HeadState,
+        collection: str,
+        decided: Callable[[str], bool | None] | None = None,
+        now_ms: int | None = None,
+    ) -> None:
         """Nothing accepted yet, but for what finishes transactions: those of which `decided` tells what became of them.
 
         What the others hold, batches of the group must not touch. Without `decided` transactions count for nothing.
+        Documents that are over at `now_ms`, the store's time, count as removed; without it none is.
         """
         self._head = head
         self._view = head.view()
@@ -140,6 +141,7 @@ class Group:
         """What these batches leave."""
         self._pending: tuple[Prepared, ...] = ()
         """What may not be touched."""
+        self._now_ms = now_ms
         if decided is not None and self._view.pending:
             self._finish(decided)
 
@@ -156,13 +158,15 @@ class Group:
         if footprint is not None:
             # Before its guard: what that would refuse may be otherwise after them.
             self._check_free(footprint, pending.events)
+        if self._now_ms is not None:  # before its guard, which may ask whether a document is there
+            self._end_touched(keyed)
         if pending.guard is not None:
             pending.guard.check(self._seen())
         if pending.events:
             self._jobs.check(pending.events)
         batch = _BatchCheck(self, self._begun_at(pending))
         self._check_apart([key for _, key in keyed if key is not None], prepares=pending.prepare is not None)
-        self._fetch([key for operation, key in keyed if key is not None and _looks_up(operation)])
+        self._fetch([key for operation, key in keyed if key is not None and looks_up(operation)])
         changes = tuple(change for operation, key in keyed for change in batch.apply(operation, key))
         if footprint is not None:
             footprint.changes = changes
@@ -203,6 +207,40 @@ class Group:
                 self.finishing.append(one.batch)
                 self._over |= batch.changed
         self._pending = tuple(rest)
+
+    def is_over(self, held: StoredVersion | None) -> bool:
+        """Whether what is there counts as removed, because its time is over."""
+        rule = None if self._now_ms is None else self._view.definition.expiry
+        return bool(rule and held and held.document and rule.is_over(held.document, self._now_ms or 0))
+
+    def _end_touched(self, keyed: Sequence[tuple[Operation, bytes | None]]) -> None:
+        """See that no operation meets a document that is over; raises as `end`."""
+        named = {key: each for each, key in keyed if key and key not in self._changed and not isinstance(each, Expire)}
+        wanted = [key for key, each in named.items() if looks_up(each) or self.is_over(loaded_by(each))]
+        self._fetch(wanted)
+        self.end(map(self.held, wanted))
+
+    def end(self, found: Iterable[StoredVersion | None]) -> None:
+        """Have the entry remove those documents that are over. Nothing if there are none.
+
+        Raises ApartError: the batch that met them comes after that entry; LockedError if transactions hold them.
+        """
+        if self._now_ms is None:
+            return
+        over = {id_key(held.id): held for held in found if held is not None and self.is_over(held)}
+        if not over:
+            return
+        from wormdb.engine.state.expiry import end_of, ending_id
+
+        changes = tuple(end_of(over[key]) for key in sorted(over))
+        self._check_free(Footprint(written=set(over), changes=changes))
+        batch = _BatchCheck(self, self._definition.number)
+        for change in changes:
+            batch.note(id_key(change.id), change)
+        self._accept(batch, batch.transfers(self._definition.indexes), changes, None)
+        self.finishing.append(LoggedBatch(id=ending_id(self._collection, self.number, over), changes=changes))
+        self._over |= batch.changed
+        raise ApartError(f"entry {self.number} of {self._collection}", reason="it removes documents that are over")
 
     def _hold(
         self, pending: Pending, prepare: Prepare, batch: _BatchCheck, changes: tuple[LoggedChange, ...]
@@ -348,7 +386,7 @@ class Group:
         if held is None:
             return False
         # What a transaction wrote that was not finished had no revision yet; but what follows it has another `seq`.
-        is_early = loaded.held.rev > loaded.number
+        is_early = loaded.held.rev > loaded.number and not view.is_removed_since(loaded.number)
         return held.seq == loaded.held.seq if is_early else held.version == loaded.held.version
 
     def owners(self, index: Index, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
@@ -405,7 +443,7 @@ class _BatchCheck:
         operation = mapped_operation(operation, self._group.upgrades, self._begun)
         key = known or id_key(operation.id)
         before = self._before(operation, key)
-        change = self._change(operation, before)
+        change = self._end(before) if isinstance(operation, Expire) else self._change(operation, before)
         if change is None:
             return []
         if before is None:
@@ -450,6 +488,12 @@ class _BatchCheck:
         seq = 1 if before is None else before.seq + 1
         snapshot = after is not None and self._group.takes_snapshot(seq)
         return LoggedChange(id=operation.id, seq=seq, before=image, after=after, op=op, trash=trash, snapshot=snapshot)
+
+    def _end(self, before: StoredVersion | None) -> LoggedChange | None:
+        """The end of a document that is over; None if it is not."""
+        from wormdb.engine.state.expiry import end_of
+
+        return end_of(before) if before is not None and self._group.is_over(before) else None
 
     def _from_trash(self, operation: Restore | Purge, before: StoredVersion | None) -> bytes:
         """The document in the trash; raises AlreadyExistsError, NotFoundError."""
@@ -557,6 +601,7 @@ class _BatchCheck:
             for value, shown in taken.items():
                 owner = claims[value] if value in claims else owners[value]
                 if owner is not None and id_key(owner) != key:
+                    self._group.end(map(self._group.held, [id_key(owner)]))
                     raise UniqueViolationError(
                         index=index.name,
                         field=index.label,
@@ -565,17 +610,6 @@ class _BatchCheck:
                     )
                 claims[value] = self.changed[key].id
         return {(index, value): owner for value, owner in claims.items()}
-
-
-def _looks_up(operation: Operation) -> bool:
-    """Whether what is there now must be read to check an operation."""
-    match operation:
-        case Insert():
-            return not operation.fresh
-        case Save() | Remove():
-            return operation.loaded is None
-        case _:
-            return True
 
 
 def _decoded(document: bytes | None) -> Document | None:

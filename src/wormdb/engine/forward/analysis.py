@@ -63,7 +63,11 @@ def publish_statistics(
         if root is None or root.collection != incarnation:
             raise ConflictError(f"statistics of {register.collection}", reason="the collection was made anew meanwhile")
         known = decode_field_statistics(root.statistics)
-        data = encode_field_statistics(merged(known, fields, is_whole=is_whole))
+        # Those of before an erasure may name values of the document.
+        fresh = [field for field in fields if field.number >= root.erased_through]
+        if len(fresh) < len(fields):
+            return None
+        data = encode_field_statistics(merged(known, fresh, is_whole=is_whole))
         if data == root.statistics:
             return None
         writer.misc.observe(Misc(root.misc))

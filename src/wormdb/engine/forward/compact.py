@@ -23,6 +23,7 @@ from wormdb.engine.blocks.runs import Runs, is_run, list_run, merge_rows, overla
 from wormdb.engine.blocks.write import ROW_BYTES, BlockWriter
 from wormdb.engine.history.changes import member_of
 from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.erased import check_unerased
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import ConflictError, UnavailableError
@@ -200,7 +201,8 @@ def _clusters(entries: Sequence[BlockEntry]) -> Iterator[list[BlockEntry]]:
 def _pieces(stretch: Sequence[BlockEntry], aim: Aim) -> Iterator[CompactionPiece]:
     """A stretch in pieces of some blocks each, cut where blocks of its largest run begin."""
     ordered = sorted(stretch, key=lambda entry: (-entry.run, entry.key_first))
-    runs = [list(group) for _, group in groupby(ordered, key=lambda entry: entry.run)]
+    # Earlier releases wrote two runs of one number where they folded history: those overlap.
+    runs = [list(run.entries) for run in runs_of(ordered)]
     total = sum(map(aim.weight, stretch))
     largest = max(runs, key=lambda run: sum(map(aim.weight, run)))
     share = total / sum(map(aim.weight, largest))
@@ -250,6 +252,8 @@ class Compaction:
     """The incarnation."""
     revision: int
     time: StoreTime | None
+    erased: int = 0
+    """`Root.erased_through` of that root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +300,7 @@ def plan_compaction(current: RootState, shelf: Shelf, where: ListName, aim: Aim)
         root.collection,
         root.revision,
         current.time,
+        root.erased_through,
     )
 
 
@@ -346,6 +351,7 @@ def publish_compaction(
         if root is None or root.collection != plan.collection:
             raise ConflictError(f"compaction of {register.collection}", reason="the collection was made anew meanwhile")
         check_age(register.collection, plan.time, plan.revision, current)
+        check_unerased(f"compaction of {register.collection}", plan.erased, root)
         following = _ListSuccessor(root, shelf, writer, plan)
         kept[:] = following.useful(written)
         if not kept and not following.moves:

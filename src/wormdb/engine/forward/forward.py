@@ -18,10 +18,12 @@ from wormdb.engine.blocks.runs import Runs, is_run, row_of, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.merge import Merger
+from wormdb.engine.forward.erase import Eraser
 from wormdb.engine.history.changes import project_history
 from wormdb.engine.history.fold import Folder
 from wormdb.engine.index.advance import project_indexes
 from wormdb.engine.log.root import Place
+from wormdb.engine.state.erased import erasures_of, following_marks
 from wormdb.engine.state.prepared import carried
 from wormdb.engine.state.projection import DEFAULT_SIZES, ProjectionResult, ProjectionStep, Sizes, net_of
 from wormdb.engine.state.successor import following_root
@@ -75,7 +77,11 @@ def project_data(step: ProjectionStep, shelf: Shelf | None = None) -> Projection
     )
     if step.attached is not None:
         return _attach(step, step.attached, growth, attached, sample)
-    grown = growth.grow([(net.key, row_of(net.held)) for net in step.net], run=step.view.number)
+    grown = growth.grow(
+        # Of what was erased there is no deletion either.
+        [(net.key, row_of(net.held)) for net in step.net if net.held.seq],
+        run=step.view.number,
+    )
     sample = sample.after((net.key, net.held.document) for net in step.net)
     if refill is not None and refill.sample.rows:
         sample = refill.sample
@@ -136,9 +142,11 @@ class Forwarder:
         for stage in stages:
             root, more = self._project(root, stage)
             retired += more
-        root, folded = self._folder.run(root, stages[-1].view)
         entries = [entry for stage in stages for entry in stage.entries]
-        return self._follow(current, root, dict.fromkeys(retired, 0) | folded, entries)
+        root, gone = Eraser(self.data, self.past, self.writer, self.sizes).run(root, erasures_of(entries))
+        root = msgspec.structs.replace(root, **following_marks(root, entries, self.writer.chance))
+        root, folded = self._folder.run(root, stages[-1].view)
+        return self._follow(current, root, dict.fromkeys(retired, 0) | gone | folded, entries)
 
     def shrink(self, current: RootState, view: View) -> RootState:
         """Make a root smaller that has applied the state of `view`; the root as it then is. Costs as `Folder.run`."""
@@ -190,6 +198,7 @@ class Forwarder:
             files=view.definition.files,
             versions=view.definition.versions,
             functions=view.definition.functions,
+            expiries=view.definition.expiries,
             pending=carried(view.pending),
             jobs=stage.jobs.outcomes(),
             changes=root.changes + len(step.net) + (0 if step.attached is None else _rows(step.attached)),

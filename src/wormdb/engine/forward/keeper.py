@@ -24,7 +24,7 @@ from wormdb.settings import (
     TAIL_ENTRIES_MAX,
 )
 from wormdb.system.clock import SystemClock
-from wormdb.system.deadline import Deadline, TimedLock, beside, pause, within
+from wormdb.system.deadline import Deadline, TimedLock, beside, is_over, pause, within
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -173,10 +173,12 @@ class Keeper:
         background: Background | None = None,
         services: Services | None = None,
         unblock: Callable[[], object] = lambda: None,
+        expire: Callable[[], int] = lambda: 0,
     ) -> None:
         """Nothing is read or written yet.
 
-        `unblock` finishes transactions before which a root has to stop.
+        `unblock` finishes transactions before which a root has to stop. `expire` removes documents that are over; how
+        many.
         `publish` brings readable files to the state of a root, which has applied the log through a number. Work in the
         background is left to `services` while they live.
         """
@@ -189,6 +191,8 @@ class Keeper:
         self._background = background
         self._services = services
         self._unblock = unblock
+        self._expire = expire
+        self._is_expiring = False
         self._limits = limits
         self._clock = clock
         self._chance = chance
@@ -224,6 +228,8 @@ class Keeper:
         number = self._advance.run()
         if self._head.is_closed:
             return number
+        if self._head.view().definition.expiries and self._remove_expired():
+            number = self._advance.run()
         if self._wants_work:
             # Not under the lock of `_advance`: a build commits, and a commit may have to wait for that lock.
             self._work()
@@ -231,6 +237,16 @@ class Keeper:
             # Nor this: what waits for a root need not wait for files.
             self._publish(LogNumber(self._head.applied))
         return number
+
+    def _remove_expired(self) -> int:
+        """How many documents were removed that are over; none if this thread, or another, is at it."""
+        if self._is_expiring:
+            return 0
+        self._is_expiring = True
+        try:
+            return self._expire()
+        finally:
+            self._is_expiring = False
 
     def _work(self) -> None:
         """Build indexes and write blocks again, unless another thread does."""
@@ -280,7 +296,7 @@ class Keeper:
             failure = self._try_forward()
             if not self._is_over(limits.entries_max, limits.bytes_max):
                 return
-            if self._clock.monotonic() >= deadline:
+            if self._clock.monotonic() >= deadline or is_over():
                 waiting = self._head.number - self._head.applied
                 raise UnavailableError(
                     f"commit to {self._head.collection}",

@@ -22,6 +22,7 @@ from wormdb.engine.forward.compact import check_age
 from wormdb.engine.forward.rebuild_lists import BuiltLists, ListSuccessor
 from wormdb.engine.index.edit import TreeEdit, chunks, sliced
 from wormdb.engine.index.shelf import IndexShelf, following_membership, following_statistics
+from wormdb.engine.state.erased import check_unerased
 from wormdb.engine.state.projection import Net
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.tree.change import BulkLoad, merged
@@ -214,6 +215,7 @@ def publish_indexes(
         if root is None or root.collection != place.root.collection:
             raise ConflictError(f"indexes of {register.collection}", reason="the collection was made anew meanwhile")
         check_age(register.collection, state.time, place.root.revision, current)
+        check_unerased(f"indexes of {register.collection}", place.root.erased_through, root)
         writer.misc.observe(Misc(root.misc))
         following = _IndexSuccessor(place, root, writer)
         indexes = tuple(

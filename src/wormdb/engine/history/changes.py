@@ -27,7 +27,7 @@ from wormdb.format.key import encode_key
 from wormdb.format.past import HISTORY_COLUMNS, SnapshotMark, Version, encode_past, operation_of, past_id, past_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from wormdb.format.entry import Entry
@@ -62,7 +62,8 @@ def project_history(step: ProjectionStep, shelf: Shelf | None = None) -> Project
         return _bring(step, step.attached, shelf)
     runs = Runs(shelf, root.history, root.history_pages, keyed=False)
     # Marks of one version by one entry are one mark.
-    rows = {_place(key, row): row for key, row in past_of(step.entries)}
+    past = ((key, row) for key, row in past_of(step.entries) if row.rev > step.erased.get(key, 0))
+    rows = {_place(key, row): row for key, row in past}
     new = [(place, stored_version(rows[place])) for place in sorted(rows)]
     growth = Growth(runs, step.writer, step.sizes, HISTORY_COLUMNS, member_of)
     grown = growth.grow(new, run=step.view.number)
@@ -157,6 +158,11 @@ class AttachedDocuments:
     meta: bytes | None
     layer: Layer
 
+    def without(self, erased: Mapping[bytes, int]) -> AttachedDocuments:
+        """The same without what an entry erased that is not older; by the keys of ids."""
+        gone = frozenset(key for key, number in erased.items() if number >= self.number)
+        return replace(self, layer=_LeftDocuments(self.layer, gone)) if gone else self
+
     def version(self, held: StoredVersion) -> Version:
         """A document of it as a version, which does not know yet what there was before."""
         op: Operation = "delete" if held.document is None else "create"
@@ -218,6 +224,20 @@ def with_operations(versions: Sequence[Version], loaded: AbstractSet[int]) -> li
         else:
             told.append(version)
     return told
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftDocuments:
+    """A layer without some documents."""
+
+    layer: Layer
+    gone: frozenset[bytes]
+
+    def get(self, key: bytes) -> StoredVersion | None:
+        return None if key in self.gone else self.layer.get(key)
+
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
+        return ((key, held) for key, held in self.layer.scan(low, high) if key not in self.gone)
 
 
 @dataclass(frozen=True, slots=True)

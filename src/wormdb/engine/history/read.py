@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.blocks.runs import Part, Runs, merge_rows
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.history.changes import brought_by, loads_of_root, loads_of_tail, member_of, past_of, with_operations
+from wormdb.engine.state.erased import erasures_of, mark_of
+from wormdb.engine.state.expiry import ExpiryRule, rule_at
 from wormdb.engine.state.moments import AsOf, check_begun, view_at
 from wormdb.engine.state.view import StoredVersion, View
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
@@ -117,6 +119,17 @@ class History:
             if version.seq == wanted.get(recorded.key)
         }
 
+    def erased_at(self, key: bytes) -> int | None:
+        """When the document with an id's key `key` was erased, in ms since 1970; None if it was not. No requests.
+
+        A root forgets the oldest of more than ERASED_MARKS_MAX.
+        """
+        number = self._erased.get(key)
+        if number is not None:
+            return next(misc_ms(entry.misc) for entry in self._entries if entry.number == number)
+        mark = None if self._root is None else mark_of(self._root, key)
+        return None if mark is None else mark.time
+
     def snapshots(self, key: bytes) -> list[SnapshotVersion]:
         """The versions of a document that are snapshots, oldest first. Costs as `versions`."""
         return _kept(*self._read(key))
@@ -139,7 +152,9 @@ class History:
             return view.get(key)
         self._check_begun(as_of)
         versions, _ = self._read(key, as_of)
-        return _held(versions[-1]) if versions else None
+        held = _held(versions[-1]) if versions else None
+        rule = self._rule(as_of)
+        return held if held is None or rule is None else _shown(held, rule, as_of)
 
     # --- the whole collection ---
 
@@ -155,7 +170,8 @@ class History:
         if view is not None:
             return view.scan(low, high)
         self._check_begun(as_of)
-        return self._scan_past(as_of, low, high)
+        found, rule = self._scan_past(as_of, low, high), self._rule(as_of)
+        return found if rule is None else ((key, _shown(held, rule, as_of)) for key, held in found)
 
     def documents(self, low: bytes = b"", high: bytes | None = None) -> Iterator[DocumentHistory]:
         """All that history has of each document whose id's key is in a range, in order of key.
@@ -169,6 +185,11 @@ class History:
         for key, found in groupby(heapq.merge(*layers, key=lambda each: each[0]), key=lambda each: each[0]):
             versions, marks = self._told([row for _, row in found])
             yield DocumentHistory(key, versions, _kept(versions, marks))
+
+    def _rule(self, as_of: AsOf) -> ExpiryRule | None:
+        """Which documents were not seen at a time, though no entry had removed them yet; None if all were."""
+        expiries = self._view.definition.expiries
+        return rule_at(expiries, as_of) if expiries and as_of.shown_ms is not None else None
 
     def _decoded(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | SnapshotMark]]:
         rows = self._rows(past_from(low), None if high is None else past_from(high), as_of=None)
@@ -231,7 +252,15 @@ class History:
             blocks = [part for part in chosen if isinstance(part, BlockEntry)]
             pages = [part for part in chosen if isinstance(part, BlockPageRef)]
             found.append(Runs(self._past, blocks, pages, keyed=False).scan(low, high, member=member))
-        return merge_rows(found)
+        rows = merge_rows(found)
+        if not self._erased:
+            return rows
+        return ((place, row) for place, row in rows if row.rev > self._erased.get(member_of(row), 0))
+
+    @cached_property
+    def _erased(self) -> Mapping[bytes, int]:
+        """What entries after the root erased, each with the entry: what is not newer is as if it had never been."""
+        return erasures_of(self._entries)
 
     @cached_property
     def _brought(self) -> list[Sequence[Part]]:
@@ -248,14 +277,16 @@ class History:
         """What entries after the root hold themselves, by the keys of their documents."""
         found: dict[bytes, list[Version | SnapshotMark]] = {}
         for key, row in past_of(self._entries):
-            found.setdefault(key, []).append(row)
+            if row.rev > self._erased.get(key, 0):
+                found.setdefault(key, []).append(row)
         return found
 
     @cached_property
     def _loads(self) -> list[AttachedDocuments]:
         """What jobs attached: by entries that the root has applied, and by those after it."""
         rooted = [] if self._root is None or self._data is None else loads_of_root(self._root, self._data)
-        return rooted + loads_of_tail(self._view.overlay, self._view.number)
+        loads = rooted + loads_of_tail(self._view.overlay, self._view.number)
+        return [load.without(self._erased) for load in loads] if self._erased else loads
 
     # --- checks ---
 
@@ -322,6 +353,12 @@ def _versions_of(
 
 def _loaded(load: AttachedDocuments, low: bytes, high: bytes | None) -> Iterator[_VersionRow]:
     return (_VersionRow(key, held.seq, held) for key, held in load.layer.scan(low, high))
+
+
+def _shown(held: StoredVersion, rule: ExpiryRule, as_of: AsOf) -> StoredVersion:
+    """What was seen of a version at a moment."""
+    is_over = held.document is not None and rule.is_over(held.document, as_of.shown_ms or 0)
+    return StoredVersion(held.id, held.rev, held.seq, None) if is_over else held
 
 
 def _held(version: Version) -> StoredVersion:

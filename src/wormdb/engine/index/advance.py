@@ -241,7 +241,9 @@ class _Projector:
             was_empty = old.node is None
             membership = following_membership(edit, known, hashes, self.shelf, was_empty=was_empty)
         source = self.step.place.paths.root
-        statistics = following_statistics(edit, old, arrays, source=source, is_whole=ready)
+        statistics = following_statistics(
+            edit, old, arrays, source=source, is_whole=ready, is_erased=bool(self.step.erased)
+        )
         edit.write()
         self.retired += [edit.key(name) for name in edit.retired]
         return msgspec.structs.replace(

@@ -225,9 +225,17 @@ def hashes_in(edit: TreeEdit) -> array[int]:
 
 
 def following_statistics(
-    edit: TreeEdit, old: IndexRoot | None, arrays: Sequence[bool], *, source: str, is_whole: bool = True
+    edit: TreeEdit,
+    old: IndexRoot | None,
+    arrays: Sequence[bool],
+    *,
+    source: str,
+    is_whole: bool = True,
+    is_erased: bool = False,
 ) -> bytes:
     """The statistics of the tree as it is now: measured again if its entries changed by more than a tenth.
+
+    Or if a document was erased: bounds are keys, and may be of it.
 
     Reads 8 leaves and those beside them, and the nodes above, when it measures. Of a tree that is being built
     only the arrays are known. `source` is the root's object; raises CorruptionError.
@@ -237,6 +245,6 @@ def following_statistics(
     seen = tuple(one or other for one, other in zip(before, arrays, strict=True)) if before else ()
     if not is_whole:
         return encode_statistics(IndexStatistics(entries=0, distinct=0, arrays=seen))
-    if known is None or abs(edit.tree.entries - known.entries) * 10 > known.entries:
+    if known is None or is_erased or abs(edit.tree.entries - known.entries) * 10 > known.entries:
         return encode_statistics(measure(edit.reader, arrays=seen))
     return encode_statistics(msgspec.structs.replace(known, arrays=seen))

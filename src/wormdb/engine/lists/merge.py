@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import itemgetter
+from operator import itemgetter, ne
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wormdb.engine.log.objects import NewObject
@@ -124,9 +124,13 @@ class DraftSource:
     def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
         """As `RunSource`."""
         ids = self.draft.ids
+        is_moved = places is not None and any(map(ne, places, range(len(places))))
         for key in sorted(self.draft.lists):
             found = self.draft.lists[key]
             if places is not None:
+                if not is_moved:
+                    yield key, LooseList(found.places, found.payloads, found.gone)
+                    continue
                 own, gone = [places[place] for place in found.places], [places[place] for place in found.gone]
                 yield key, LooseList(own, found.payloads, gone)
                 continue
@@ -270,8 +274,9 @@ def _merged(
 ) -> Iterator[tuple[bytes, LooseList]]:
     streams = [_keyed(source, None if places is None else places[age], age) for age, source in enumerate(sources)]
     if len(streams) == 1:
+        # What it takes back it has no entries of: without an older run there is nothing to do.
         for key, _, one in streams[0]:
-            yield key, merge_list([one], is_base=is_base)
+            yield key, replace(one, gone=[]) if is_base and one.gone else one
         return
     for key, same in groupby(heapq.merge(*streams, key=itemgetter(0, 1)), key=itemgetter(0)):
         yield key, merge_list([one for _, _, one in same], is_base=is_base)

@@ -43,7 +43,7 @@ class NearestReader:
     _tail: tuple[list[bytes], Codes, Singles] | None = field(default=None, init=False)
 
     def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = None) -> Iterator[bytes]:
-        """Keys of ids in the order of rough scores, the best first: from the nearest `probes` lists, or all, and the tail.
+        """Keys of ids in the order of rough scores, the best first: of the nearest `probes` lists or all, and the tail.
 
         With `among` only those keys. Costs 1 GET for what was learned and 1 for the directory of each object of the
         lists, in two rounds; then as `ListReader.read`. Raises CorruptionError, SnapshotTooOldError, MissingExtraError.

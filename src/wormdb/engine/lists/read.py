@@ -95,22 +95,20 @@ class ListReader:
         if self.folder is None or not wanted:
             return {}
         self.prepare(wanted)
-        pages: dict[tuple[ListPart, Directory], list[int]] = {}
-        places: list[tuple[int, bytes, ListPart, int]] = []
+        asked: list[tuple[ListPart, Directory, Sequence[int]]] = []
+        places: list[tuple[int, bytes, str, int]] = []
         for number, run in enumerate(self.head.runs):
-            for key in wanted:
-                for part in self._parts(run, [key]):
-                    (directory,) = self.folder.learn([part])
-                    page = directory.page_of(key)
-                    if page is not None:
-                        pages.setdefault((part, directory), []).append(page)
-                        places.append((number, key, part, page))
-        found = self.folder.pages(pages)
+            parts = self._parts(run, wanted)
+            for part, directory in zip(parts, self.folder.learn(parts), strict=True):
+                pages = {key: page for key in wanted if (page := directory.page_of(key)) is not None}
+                asked.append((part, directory, tuple(pages.values())))
+                places += [(number, key, part.name, page) for key, page in pages.items()]
+        found = self.folder.pages(asked)
         raw: dict[bytes, list[tuple[int, StoredList]]] = {}
-        for number, key, part, page in places:
-            body = found[part.name, page].get(key)
-            if body is not None:
-                raw.setdefault(key, []).append((number, self._decoded(key, body)))
+        for number, key, name, page in places:
+            one = self._decoded(key, found[name, page])
+            if one is not None:
+                raw.setdefault(key, []).append((number, one))
         return self._shown(raw)
 
     def read_range(self, prefix: bytes, *, lists_max: int | None = None) -> dict[bytes, list[RunList]]:
@@ -121,21 +119,21 @@ class ListReader:
         if self.folder is None:
             return {}
         high = prefix_end(prefix)
-        pages: dict[tuple[ListPart, Directory], list[int]] = {}
-        places: list[tuple[int, ListPart, int]] = []
+        asked: list[tuple[ListPart, Directory, Sequence[int]]] = []
+        places: list[tuple[int, str, int]] = []
         chosen = [(number, part) for number, run in enumerate(self.head.runs) for part in _between(run, prefix, high)]
         self.folder.learn([*(part for _, part in chosen), *(part for run in self.head.runs for part in run.ids)])
         for number, part in chosen:
             (directory,) = self.folder.learn([part])
-            for page in directory.pages_between(prefix, high):
-                pages.setdefault((part, directory), []).append(page)
-                places.append((number, part, page))
-        found = self.folder.pages(pages)
+            pages = directory.pages_between(prefix, high)
+            asked.append((part, directory, pages))
+            places += [(number, part.name, page) for page in pages]
+        found = self.folder.pages(asked)
         raw: dict[bytes, list[tuple[int, StoredList]]] = {}
-        for number, part, page in places:
-            for key, body in found[part.name, page].items():
-                if key.startswith(prefix):
-                    raw.setdefault(key, []).append((number, self._decoded(key, body)))
+        for number, name, page in places:
+            for key in found[name, page].bodies:
+                if key.startswith(prefix) and (one := self._decoded(key, found[name, page])) is not None:
+                    raw.setdefault(key, []).append((number, one))
         if lists_max is not None and len(raw) > lists_max:
             raise InvalidRequestError(
                 f"lists that begin with {prefix!r:.60}",
@@ -198,9 +196,14 @@ class ListReader:
         chosen = {bisect_right(firsts, key) - 1 for key in keys}
         return [part for place, part in enumerate(run.parts) if place in chosen]
 
-    def _decoded(self, key: bytes, body: memoryview) -> StoredList:
-        name = f"list {key!r} of {'' if self.folder is None else self.folder.folder}"
-        return decode_list(body, self.kind.columns, is_shared=self.kind.is_shared, name=name)
+    def _decoded(self, key: bytes, page: ListPage) -> StoredList | None:
+        """A list of a page; None if it is not there."""
+        found = page.decoded.get(key)
+        if found is None and (body := page.bodies.get(key)) is not None:
+            name = f"list {key!r} of {'' if self.folder is None else self.folder.folder}"
+            found = decode_list(body, self.kind.columns, is_shared=self.kind.is_shared, name=name)
+            page.decoded[key] = found
+        return found
 
     def _shown(self, raw: Mapping[bytes, Sequence[tuple[int, StoredList]]]) -> dict[bytes, list[RunList]]:
         """Lists with what newer runs take back."""
@@ -239,27 +242,27 @@ class ListReader:
 
     def _id_pages(self, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], IdPage]:
         """Pages of ids by run and number."""
-        pages: dict[tuple[ListPart, Directory], list[int]] = {}
+        asked: list[tuple[ListPart, Directory, Sequence[int]]] = []
         where: dict[tuple[int, int], tuple[ListPart, int]] = {}
         for run, page in sorted(wanted):
             rest = page
             for part, directory in self._id_parts(run):
                 if rest < len(directory.firsts):
-                    pages.setdefault((part, directory), []).append(rest)
+                    asked.append((part, directory, (rest,)))
                     where[run, page] = part, rest
                     break
                 rest -= len(directory.firsts)
             else:
                 corrupt("" if self.folder is None else self.folder.folder, "a list names a document that is not there")
-        found = self.folder.pages(pages) if self.folder is not None else {}
-        return {asked: self._id_page(found[part.name, page], part) for asked, (part, page) in where.items()}
+        found = self.folder.pages(asked) if self.folder is not None else {}
+        return {place: self._id_page(found[part.name, page], part) for place, (part, page) in where.items()}
 
     def _id_parts(self, run: int) -> list[tuple[ListPart, Directory]]:
         parts = self.head.runs[run].ids
         return list(zip(parts, [] if self.folder is None else self.folder.learn(parts), strict=True))
 
     def _id_page(self, page: ListPage, part: ListPart) -> IdPage:
-        (body,) = page.values()
+        (body,) = page.bodies.values()
         return decode_ids(body, name=part.name)
 
     def _places_of(self, run: int, keys: set[bytes]) -> set[int]:

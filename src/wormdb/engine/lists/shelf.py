@@ -5,7 +5,7 @@ Objects are immutable, so what one root needed is right for every other root tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.shelf import BoundedCache, ColumnCache, Label
@@ -17,9 +17,10 @@ from wormdb.settings import KIB, MIB, SHELF_BYTES_MAX
 from wormdb.storage.store import ByteRange, coalesce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.log.paths import EnginePaths
+    from wormdb.format.list_part import StoredList
     from wormdb.format.list_run import ListPart, TrainedRef
     from wormdb.format.root import Root
     from wormdb.storage.pool import Pool
@@ -35,8 +36,15 @@ STREAM_BYTES: Final = 4 * MIB
 """Of pages that are read at once where all of them are, one after the other."""
 _PAGE_KIND: Final = "lists"
 
-ListPage = dict[bytes, memoryview]
-"""The lists of a page, each as it is stored."""
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """The lists of a page, which was checked."""
+
+    bodies: dict[bytes, memoryview]
+    """By key, as they are stored."""
+    decoded: dict[bytes, StoredList] = field(default_factory=dict)
+    """Those that were asked for: views of the same bytes."""
 
 
 class ListShelf:
@@ -117,22 +125,25 @@ class ListFolder:
         self.shelf.directories.keep(self.key(part.name), directory, cost)
         return directory
 
-    def pages(self, wanted: Mapping[tuple[ListPart, Directory], Sequence[int]]) -> dict[tuple[str, int], ListPage]:
+    def pages(self, wanted: Iterable[tuple[ListPart, Directory, Sequence[int]]]) -> dict[tuple[str, int], ListPage]:
         """Pages by the name of their object and their number. 1 GET for each range of `coalesce` that is not kept.
 
         Ranges at most GAP_BYTES_MAX apart are one; all are asked for side by side.
         """
         found: dict[tuple[str, int], ListPage] = {}
-        asked: list[tuple[ListPart, Directory, list[int], ByteRange]] = []
-        for (part, directory), numbers in wanted.items():
-            missing = []
+        missing: dict[str, tuple[ListPart, Directory, set[int]]] = {}
+        for part, directory, numbers in wanted:
             for number in dict.fromkeys(numbers):
                 held = self.shelf.pages.find(self._label(part, number))
                 if held is None:
-                    missing.append(number)
+                    missing.setdefault(part.name, (part, directory, set()))[2].add(number)
                 else:
                     found[part.name, number] = held
-            asked += [(part, directory, some, span) for some, span in _joined(directory, sorted(missing))]
+        asked = [
+            (part, directory, some, span)
+            for part, directory, numbers in missing.values()
+            for some, span in _joined(directory, sorted(numbers))
+        ]
         answers = self.shelf.pool.map(self._read, asked) if len(asked) > 1 else map(self._read, asked)
         for answer in answers:
             found |= answer
@@ -150,8 +161,8 @@ class ListFolder:
 
     def _kept(self, part: ListPart, directory: Directory, number: int, stored: bytes) -> ListPage:
         body = directory.unpack(number, stored)
-        page = dict(lists_in(body, name=directory.name))
-        self.shelf.pages.keep(self._label(part, number), page, len(body) + 100 * len(page))
+        page = ListPage(dict(lists_in(body, name=directory.name)))
+        self.shelf.pages.keep(self._label(part, number), page, len(body) + 300 * len(page.bodies))
         return page
 
     def _label(self, part: ListPart, number: int) -> Label:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["NODE_MAX", "MiscClock"]
 
 NODE_MAX = 255
+HELD_MS = 10_000
+"""The store's time stands still for this long at most, instead of going back."""
 
 
 class MiscClock:
@@ -35,6 +37,7 @@ class MiscClock:
         self._given_us = 0
         self._seen_us = 0
         self._told: tuple[int, float] | None = None
+        self._shown_ms = 0
         self._is_served = False
         self._lock = threading.Lock()
 
@@ -48,6 +51,18 @@ class MiscClock:
         """How far the wall clock is ahead of the time that a server told; 0 if none did."""
         told = self._told
         return 0 if told is None or not self._is_served else self._clock.now_ms() - self._since(told)
+
+    def store_ms(self) -> int:
+        """The store's time now: what an answer told last, and what has passed since on the monotonic clock.
+
+        The wall clock if no answer told. It does not go back by less than HELD_MS: some stores tell whole seconds.
+        """
+        told = self._told
+        now_ms = self._clock.now_ms() if told is None else self._since(told)
+        with self._lock:
+            if not now_ms < self._shown_ms <= now_ms + HELD_MS:
+                self._shown_ms = now_ms
+            return self._shown_ms
 
     def become(self, node: int) -> None:
         """Give numbers of `node` from now on: of a process that has become a service."""

@@ -18,6 +18,7 @@ from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import (
     BlobCondemned,
     CollectionClosed,
+    ExpirySet,
     FilesSwitched,
     FunctionDropped,
     FunctionRegistered,
@@ -29,7 +30,7 @@ from wormdb.format.event import (
     ListsCreated,
     SchemaChanged,
 )
-from wormdb.format.root import CondemnedBlob, FunctionEntry, SchemaVersion
+from wormdb.format.root import CondemnedBlob, ExpiryEntry, FunctionEntry, SchemaVersion
 from wormdb.settings import BLOB_CONDEMNED_MAX
 from wormdb.system.types import LogNumber
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.functions import Functions
     from wormdb.bql.tree import Filter
+    from wormdb.engine.state.expiry import ExpiryRule
     from wormdb.engine.state.indexes import IndexStatus
     from wormdb.engine.tree.definition import Index
     from wormdb.format.event import Event
@@ -51,6 +53,7 @@ __all__ = [
     "Definition",
     "after_function",
     "body_of",
+    "expiry_of",
     "functions_of",
     "settled",
 ]
@@ -191,6 +194,8 @@ class Definition:
     """Which blobs are condemned."""
     functions: tuple[FunctionEntry, ...] = ()
     """The names that stand for filters, in order."""
+    expiries: tuple[ExpiryEntry, ...] = ()
+    """What was said about the end of documents, in order; the last is in force. Empty: nothing ever was."""
     closed: CollectionClosed | None = None
     """Set if the collection was removed: it has no documents and takes none. The rest is what it was."""
     _columns: tuple[ColumnSpec, ...] | None = field(default=None, init=False, compare=False, repr=False)
@@ -205,6 +210,15 @@ class Definition:
             object.__setattr__(self, "_columns", made)
             return made
         return self._columns
+
+    @property
+    def expiry(self) -> ExpiryRule | None:
+        """When documents end by themselves; None if they stay."""
+        if not self.expiries:
+            return None
+        from wormdb.engine.state.expiry import rule_of  # few collections have one
+
+        return rule_of(self.expiries)
 
     @property
     def unique(self) -> tuple[Index, ...]:
@@ -261,10 +275,11 @@ class Definition:
             Upgrades.of(root.versions),
             blobs=BlobStates.of_root(root),
             functions=root.functions,
+            expiries=root.expiries,
             closed=root.closed,
         )
 
-    def after(self, events: Iterable[Event], number: LogNumber) -> Definition:
+    def after(self, events: Iterable[Event], number: LogNumber) -> Definition:  # noqa: C901 - one case for each kind
         """What is in force after the events of entry `number`: the same object if nothing changed.
 
         Raises SchemaError, and CorruptionError for an event that cannot come now.
@@ -291,6 +306,11 @@ class Definition:
                     definition = replace(definition, number=number, functions=functions)
                 case FilesSwitched() if event != definition.files:
                     definition = replace(definition, number=number, files=event)
+                case ExpirySet():
+                    from wormdb.engine.state.expiry import after_expiry
+
+                    expiries = after_expiry(definition.expiries, event, number)
+                    definition = replace(definition, number=number, expiries=expiries)
                 case CollectionClosed():
                     definition = replace(definition, number=number, closed=event)
                 case _:
@@ -321,6 +341,15 @@ def _after_schema(before: Definition, event: SchemaChanged, number: LogNumber) -
         versions=versions,
         upgrades=upgrades,
     )
+
+
+def expiry_of(model: Model) -> tuple[Event, ...]:
+    """When the documents of a new collection end, as its model says. No requests."""
+    if model.expiry is None:
+        return ()
+    from wormdb.engine.state.expiry import expiry_events
+
+    return expiry_events(None, model, 0)
 
 
 def settled(events: Iterable[Event], *, is_empty: bool) -> tuple[Event, ...]:

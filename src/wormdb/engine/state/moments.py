@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from wormdb.engine.state.erased import erasures_of
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockPageRef
 from wormdb.format.event import JobAttached
@@ -42,11 +43,18 @@ class AsOf:
     now_ms: int = 0
     floor: int = 0
     """At a time: through which entry all had been made by then, whatever they say; see `over`."""
+    seen_ms: int | None = None
+    """After an entry: when its state was shown, by the store's time, if documents that were over then do not count."""
 
     @classmethod
-    def number(cls, number: int) -> AsOf:
-        """After log entry `number`; 0 is before the first."""
-        return cls(number)
+    def number(cls, number: int, *, seen_ms: int | None = None) -> AsOf:
+        """After log entry `number`; 0 is before the first. As the log tells it, or as it was shown at `seen_ms`."""
+        return cls(number, seen_ms=seen_ms)
+
+    @property
+    def shown_ms(self) -> int | None:
+        """The time by which documents that were over are not shown; None if all are."""
+        return self.bound if self.is_time else self.seen_ms
 
     @classmethod
     def time(cls, ms: int, *, now_ms: int) -> AsOf:
@@ -99,7 +107,8 @@ def view_at(view: View, as_of: AsOf) -> View | None:
         begins = 0 if root is None else root.history_from
         if as_of.bound < begins:
             _too_old(as_of, f"history begins after entry {begins}", f"ask for entry {begins} or a later one")
-        return _earlier(view, as_of.bound) if as_of.bound >= base and not _is_mapped(view) else None
+        is_told = as_of.bound >= base and not _is_mapped(view) and as_of.seen_ms is None
+        return _earlier(view, as_of.bound) if is_told and not _erases(view, as_of.bound) else None
     made = {entry.number: misc_ms(entry.misc) for entry in view.overlay.entries(view.number)}
     applied = 0 if root is None else misc_ms(root.misc)
     latest = max([as_of.now_ms, applied, *made.values()])
@@ -110,12 +119,14 @@ def view_at(view: View, as_of: AsOf) -> View | None:
             fix="ask for a time that has been",
         )
     reached = [number for number, ms in made.items() if ms <= as_of.bound]
+    if view.definition.expiries:
+        return None  # what was over by then is judged document by document
     if _is_mapped(view) or (not reached and (root is None or as_of.bound < applied)):
         return None
     number = max([base, *reached])
     later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
     # What a job brought was made before its entry: only history tells what there was then.
-    return None if any(map(_brings, later)) else _earlier(view, number)
+    return None if any(map(_brings, later)) or _erases(view, number) else _earlier(view, number)
 
 
 def _is_mapped(view: View) -> bool:
@@ -128,6 +139,11 @@ def _earlier(view: View, number: int) -> View:
     later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
     added = sum(map(_added, later))
     return replace(view, number=LogNumber(number), count=view.count - added, pending=())
+
+
+def _erases(view: View, number: int) -> bool:
+    """Whether an entry after `number` erased something: an earlier state would still show it, history does not."""
+    return any(number < each for each in erasures_of(view.overlay.entries(view.number)).values())
 
 
 def _brings(entry: Entry) -> bool:

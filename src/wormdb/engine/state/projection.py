@@ -7,8 +7,10 @@ deletes, and nothing that it wrote counts before the root was swapped.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from wormdb.engine.state.erased import erasures_of
 from wormdb.engine.state.view import id_key
 from wormdb.settings import BLOCK_BYTES_TARGET, RUN_BYTES_SMALLEST
 
@@ -64,7 +66,7 @@ class LogStage:
     """Those since the stage before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProjectionStep:
     """From one root to the state of a view, which has no more than one job attached after it.
 
@@ -82,6 +84,11 @@ class ProjectionStep:
     attached: JobAttached | None = None
     joined: tuple[BlockEntry, ...] | None = None
     """What became of the blocks of a job that overlap: one run of the same documents."""
+
+    @cached_property
+    def erased(self) -> Mapping[bytes, int]:
+        """The documents that its entries erase, by the keys of their ids, each with the entry that does."""
+        return erasures_of(self.entries)
 
     @property
     def root(self) -> Root:

@@ -92,8 +92,11 @@ class Trimmer:
         What came after the opening of a job that is still open stays: the job is checked against it when it is
         attached, and the time of that entry tells how long the job has been open. So does what came after a transaction
         was prepared that is not finished.
+        What comes before an erasure goes after an hour, whatever `retention_ms` says.
         """
         through = self._applied_by(root, now, max(retention_ms, LOG_RETENTION_MS_MIN))
+        # Entries up to one that erased a document hold it: they go as soon as no process may need them.
+        through = max(through, LogNumber(min(self._applied_by(root, now, LOG_RETENTION_MS_MIN), root.erased_through)))
         floors = [outcome.number - 1 for outcome in root.jobs if outcome.state == "open"]
         floors += [one.number - 1 for one in root.pending]
         if floor is not None and root.files is not None and root.files.enabled:

@@ -18,6 +18,7 @@ from wormdb.engine.state.jobs import NO_JOBS
 from wormdb.errors import LimitExceededError
 from wormdb.format import json
 from wormdb.format.entry import Entry, LoggedBatch
+from wormdb.format.event import DocumentErased
 from wormdb.format.key import encode_key
 from wormdb.settings import SEQUENCE_MAX
 from wormdb.system.types import LogNumber, WriteId
@@ -236,6 +237,11 @@ class Overlay:
             for change in batch.changes:
                 held = StoredVersion(change.id, entry.number, change.seq, change.after, change.trash)
                 self._versions.setdefault(id_key(change.id), []).append(held)
+        for event in entry.events:
+            if isinstance(event, DocumentErased):
+                # As if nothing had ever been there: the next version is the first.
+                gone = StoredVersion(event.id, entry.number, 0, None)
+                self._versions.setdefault(id_key(event.id), []).append(gone)
         if attached is not None:
             self._attached.append(AttachedBlocks(LogNumber(entry.number), attached))
             self.has_attached = True
@@ -428,6 +434,8 @@ class View:
     """Transactions that are prepared and not finished, in the order of their entries."""
     committed: frozenset[str] = frozenset()
     """Those of them that have committed all the same: what they write lies on top."""
+    now_ms: int | None = None
+    """The store's time at which it is shown: the ends of documents that were over then lie on top. None: all are."""
 
     @property
     def place(self) -> Place | None:
@@ -523,6 +531,11 @@ class View:
         found = self.overlay.scan(self.number, low, high)
         return [(key, self.shown(held)) for key, held in found] if self.is_ahead else found
 
+    def is_removed_since(self, number: int) -> bool:
+        """Whether the collection was removed after an entry: `seq` begins anew, and no change tells so. No requests."""
+        removed = 0 if self.place is None else self.place.root.removed
+        return number < (removed if self.definition.closed is None else self.number)
+
     def changes_since(self, number: int) -> list[DocumentChange] | None:
         """Every change after entry `number`, oldest first; None if the tail does not reach back. No requests.
 
@@ -565,7 +578,9 @@ class View:
         view = self
         while isinstance(view.overlay, TopOverlay):
             view = view.overlay.uncovered(view)
-        return replace(view, committed=frozenset()) if view.committed else view
+        if view.now_ms is not None or view.committed:
+            return replace(view, committed=frozenset(), now_ms=None)
+        return view
 
 
 def changed_after(view: View, number: int) -> list[StoredVersion] | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.tree.nodes import InnerPart, LeafPart, NewNode, NodeMaker, NodePart, NodeSource, Tree
 from wormdb.engine.tree.tree import TreeReader
-from wormdb.format.node import Child, Inner, Leaf, Node
+from wormdb.format.node import Child, Inner, Leaf, Node, shared_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -146,7 +146,8 @@ class _Editor:
         if not changed:
             return None
         keys = sorted(entries)
-        return LeafPart(leaf.low, keys, [entries[key] for key in keys])
+        low = _low_of(leaf.low, keys[0]) if keys else leaf.low
+        return LeafPart(low, keys, [entries[key] for key in keys])
 
     def _rewrite_inners(self, level: Sequence[_ChangedNode], height: int) -> None:
         """Give each node of a level its new content; `height` is the level of its children, leaves are 1."""
@@ -203,7 +204,8 @@ class _Editor:
     def _written(self, low: bytes, row: Sequence[NodePart | _StoredChild]) -> InnerPart:
         """The parent of a row, whose parts become nodes."""
         kept = [made for slot in row for made in ([slot] if isinstance(slot, _StoredChild) else self._slots(slot))]
-        return InnerPart(low, [slot.low for slot in kept], [slot.ref for slot in kept])
+        # What was first may be gone: then the node begins with what is first now.
+        return InnerPart(kept[0].low if kept else low, [slot.low for slot in kept], [slot.ref for slot in kept])
 
     def _slots(self, content: NodePart) -> Iterator[_StoredChild]:
         """A part as one new node or several."""
@@ -230,6 +232,14 @@ class _Editor:
             height += 1
         root = self._make(parts[0])
         return Tree(self._made[root.name].ref, height, root.count)
+
+
+def _low_of(low: bytes, first: bytes) -> bytes:
+    """What separates a leaf from the one before it, when `first` is its first key: of no key that it had before.
+
+    A separator is the beginning of the first key behind it; one that outlived its key would tell of it for ever.
+    """
+    return low if first.startswith(low) else first[: shared_prefix(low, first) + 1]
 
 
 def _row(reached: _ChangedNode) -> list[NodePart | _StoredChild]:

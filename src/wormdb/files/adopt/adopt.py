@@ -30,10 +30,10 @@ from wormdb.files.adopt.listing import Inventory, files_digest, take_inventory
 from wormdb.files.adopt.read import DocumentReader
 from wormdb.files.adopt.stage import BlockStage, RecordKeeper, Rehearsal, digest_of
 from wormdb.files.adopt.survey import AdoptionChoices, AdoptionCounts, AdoptionSurvey, survey
+from wormdb.files.contents.fitting import describe_nothing
 from wormdb.format.adopt_record import AdoptRecord
 from wormdb.format.event import Event, JobAttached, JobOpened
 from wormdb.format.sample import encode_sample
-from wormdb.schema.proposal import propose_paths, show_keys
 from wormdb.system.types import LogNumber, Misc, WriteId
 
 if TYPE_CHECKING:
@@ -150,14 +150,7 @@ def _nothing(store: Store, names: FileNames) -> NotFoundError:
     for prefix in dict.fromkeys((names.collection, "")):
         listed = [info.key for page in islice(store.list(prefix), 1) for info in page.objects]
         keys = keys or [key for key in listed if not any(part.startswith(".") for part in key.split("/"))]
-    fitting = propose_paths(keys)
-    there = f"; there are {show_keys(keys)}" if keys else "; there are no files at all"
-    fix = "check the path of the model, and the layout in `storage` of the schema"
-    return NotFoundError(
-        f"nothing to adopt at {names.collection}",
-        reason=f"no file there is a {names.model.name} by its path {names.model.path}{there}",
-        fix=f"give the model the path {fitting[0].path}" if fitting else fix,
-    )
+    return describe_nothing(names, keys, "nothing to adopt")
 
 
 class _AdoptionRun:

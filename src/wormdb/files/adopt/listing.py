@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.errors import Problem
 from wormdb.format.key import encode_key
+from wormdb.schema.path import is_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,6 +142,8 @@ def _objects(store: Store, names: FileNames) -> Iterator[ObjectInfo]:
 def _is_unnamed(key: str, names: FileNames) -> bool:
     """Whether a key without a meaning is that of a document, except for its folder."""
     rest = key.removeprefix(names.collection)
+    if names.model.path.is_deep:
+        return rest.endswith(names.model.path.extension) and not is_hidden(rest.split("/"))
     if names.model.path.is_flat:
         return "/" not in rest and rest.endswith(names.model.path.extension) and not rest.startswith(".")
     return rest.count("/") == 1 and rest.endswith("/" + names.model.path.file_name) and not rest.startswith(".")

@@ -46,6 +46,7 @@ __all__ = [
 CREATED, UPDATED = STAMPS
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PURGE: Final = "purge"
+_EXPIRE: Final = "expire"
 _NUMBERS: Final = frozenset({int, float})
 
 
@@ -135,6 +136,8 @@ class OplogReplay:
         op: Operation = entry.op
         if entry.op == "delete" and metadata is not None and metadata.get(_PURGE) is True and entry.snapshot is None:
             op, metadata = "purge", {name: value for name, value in metadata.items() if name != _PURGE}
+        if entry.op == "delete" and metadata is not None and metadata.get(_EXPIRE) is True:
+            op, metadata = "expire", {name: value for name, value in metadata.items() if name != _EXPIRE}
         self.steps.append(
             VersionDraft(entry.seq, op, us_of(entry.ts), document, entry.actor, metadata, touched, is_filed=True)
         )

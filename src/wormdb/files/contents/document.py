@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from wormdb.files.contents.records import folder_values
 from wormdb.files.contents.values import (
     STAMPS,
     indent,
@@ -20,10 +21,12 @@ from wormdb.files.contents.values import (
 )
 from wormdb.format.frame import corrupt
 from wormdb.format.kinds import MISSING, Document
+from wormdb.format.packed import unpack
 from wormdb.format.past import Version, misc_ms, raw_difference
 from wormdb.format.values import equal, normalize
 from wormdb.format.wrappers import moment
 from wormdb.schema.validate import parse_datetime
+from wormdb.settings import FILE_BYTES_MAX
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -58,13 +61,20 @@ def entity_file(document: bytes, rev: int, model: Model | None) -> bytes:
     return indent({**shown, "_rev": rev, **stamps})
 
 
-def read_entity(body: bytes, *, key: str, model: Model | None, identity: Any = MISSING) -> tuple[Document, int | None]:
+def read_entity(
+    body: bytes, *, key: str, model: Model | None, identity: Any = MISSING, path: str = ""
+) -> tuple[Document, int | None]:
     """The normalized document in a file, with `_id` first if it has one, and its `_rev`. No requests.
 
-    With `identity`, the id in the file's key, that is the id; the file may lack one, or write it as text. Raises
+    With `identity`, the id in the file's key, that is the id; the file may lack one, or write it as text. A `path` of
+    folders, or an id that is one, adds the values that they tell and the file lacks. Raises
     CorruptionError naming the key for a file without a document, and for another id.
     """
-    values = read_object(body, key=key)
+    is_packed = model is not None and model.path.is_packed
+    values = read_object(unpack(body, key=key, limit=FILE_BYTES_MAX) if is_packed else body, key=key)
+    if not path and model is not None and model.path.is_deep and isinstance(identity, str):
+        path = identity
+    values |= {name: value for name, value in folder_values(path, model).items() if name not in values}
     rev = values.get("_rev")
     if type(rev) is int and rev >= 0:
         del values["_rev"]
@@ -113,15 +123,20 @@ class OplogEntry:
     """The number of the change in the log of the collection; None in files of others."""
 
 
+_ENDS: Final = frozenset({"purge", "expire"})
+"""Deletes of a kind of their own, which the seed's operations do not have."""
+
+
 def oplog_file(version: Version, before: bytes | None, model: Model | None) -> bytes:
     """The file of a version; `before` is the document as the version before it left it. No requests.
 
     An update of which history does not know what was before is written with the whole document. A purge is a delete
-    without a document, with `purge` in its metadata.
+    without a document, with `purge` in its metadata; the end of a document
+    whose time was over is a delete with `expire` there.
     """
     entry: dict[str, Any] = {
         "seq": version.seq,
-        "op": "delete" if version.op == "purge" else version.op,
+        "op": "delete" if version.op in _ENDS else version.op,
         "ts": iso_text(moment(misc_ms(version.misc))),
     }
     if version.actor is not None:
@@ -132,12 +147,12 @@ def oplog_file(version: Version, before: bytes | None, model: Model | None) -> b
             name: [plain_value(name, one, model), plain_value(name, two, model)] for name, (one, two) in found.items()
         }
     elif version.op != "purge":
-        whole = before if version.op == "delete" else version.document
+        whole = before if version.op in {"delete", "expire"} else version.document
         if whole is not None:
             entry["snapshot"] = plain_document(whole, model)
     metadata = {} if version.meta is None else msgspec.json.decode(version.meta)
-    if version.op == "purge":
-        metadata["purge"] = True
+    if version.op in _ENDS:
+        metadata[version.op] = True
     if metadata:
         entry["metadata"] = metadata
     return indent({**entry, "log": version.rev})

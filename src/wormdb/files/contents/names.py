@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from wormdb.engine.log.paths import INDEX_FILES, MANIFEST_FILES
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.contents.values import normalize_number
-from wormdb.format.segment import decode_segment, encode_segment
-from wormdb.schema.path import FLAT, SINGLETON_ID, flat_name
+from wormdb.format.segment import decode_folders, decode_segment, encode_folders, encode_segment
+from wormdb.schema.path import DEEP, FLAT, SINGLETON_ID, flat_name, is_hidden
 from wormdb.settings import SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -223,6 +223,9 @@ class FileNames:
 
     def entity(self, identity: Any) -> str:
         """The file of a document. Raises as `id_text`."""
+        if self._is_deep and isinstance(identity, str):
+            self._file_of(identity)  # it must have a place in system folders too
+            return self.collection + encode_folders(identity) + self._extension
         if self.file_name.startswith(FLAT) and not self.model.is_singleton:
             return self.collection + self._file_of(identity)
         return self._folder(identity) + self.file_name
@@ -321,13 +324,32 @@ class FileNames:
                 return self._by_entity(kind, below)
         if self.model.is_singleton:
             return self._in_entity(SINGLETON_ID, rest)
+        if self._is_deep and (found := self._deep_entity(rest)) is not None:
+            return found
         if self.file_name.startswith(FLAT) and "/" not in rest:
-            return self._flat_entity(rest)
+            return None if self._is_deep else self._flat_entity(rest)
         identity, below = _split_id(rest)
         return None if identity is None else self._in_entity(identity, below)
 
+    def _deep_entity(self, rest: str) -> FileKey | None:
+        path = rest.removesuffix(self._extension)
+        if path == rest or is_hidden(path.split("/")):
+            return None
+        try:
+            return FileKey("entity", decode_folders(path))
+        except InvalidRequestError:
+            return None
+
+    @property
+    def _is_deep(self) -> bool:
+        return self.file_name.startswith(DEEP)
+
+    @property
+    def _extension(self) -> str:
+        return self.file_name.lstrip(FLAT)
+
     def _flat_entity(self, name: str) -> FileKey | None:
-        extension = self.file_name.removeprefix(FLAT)
+        extension = self._extension
         identity, _ = _split_id(f"{name.removesuffix(extension)}/") if name.endswith(extension) else (None, "")
         return None if identity is None else FileKey("entity", identity)
 

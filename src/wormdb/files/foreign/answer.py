@@ -58,7 +58,8 @@ def explain_choice(
     read = Cost(requests=choice.requests, rows=choice.source.facts.rows)
     if choice.plan.strategy == "full_scan":
         listing = files.listing()
-        read = Cost(requests=listing.pages + len(listing.keys), rows=len(listing.keys))
+        fetched_later = 0 if files.folder.model.path.holds_many else len(listing.keys)
+        read = Cost(requests=listing.pages + fetched_later, rows=len(listing.keys))
     found = explain_plan(choice.plan, choice.source.facts, taken_of=taken_of, taken=taken)
     plan = _costed(found.plan, read, fetched)
     return replace(found, estimated_requests=ceil(plan.cost.requests), manifest_fields=choice.fields, plan=plan)

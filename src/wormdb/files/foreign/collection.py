@@ -11,6 +11,7 @@ from wormdb.files.foreign.files import Entities, Entity
 from wormdb.files.foreign.folder import FileFolder, FileMemory
 from wormdb.files.foreign.indexes import IndexFileStatus, index_status
 from wormdb.files.foreign.manifest import ForeignManifest, RefusedManifest
+from wormdb.format.key import encode_key
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber
@@ -73,8 +74,13 @@ class ForeignCollection:
     def find(self, identity: Any) -> StoredVersion | None:
         """One document by its id; None if there is none. 1 GET, or 2 if the id may be written in two ways.
 
+        Where files have many documents, all of them are read.
+
         Raises CorruptionError if its file is broken.
         """
+        if self.folder.model.path.holds_many:
+            entity = self.answer().files.listing(is_strict=False).keys.get(encode_key(identity))
+            return None if entity is None else entity.held
         entities = Entities(self.folder, self._settings.on_broken)
         known = SINGLETON_ID if self.folder.model.is_singleton else identity
         for key in self.folder.keys_of(known):
@@ -85,13 +91,15 @@ class ForeignCollection:
 
     def exists(self, identity: Any) -> bool:
         """Whether there is a file of this id, whatever is in it. 1 HEAD, or 2 as `find`."""
+        if self.folder.model.path.holds_many:
+            return self.find(identity) is not None
         return any(map(self._is_there, self.folder.keys_of(identity)))
 
     def manifest(self) -> tuple[ForeignManifest | RefusedManifest, int]:
         """The manifest or why it is not used, and how many documents there are. Lists the files if it does not tell."""
         answer = self.answer()
         found = answer.files.manifest()
-        count = found.count if isinstance(found, ForeignManifest) else len(answer.files.listing().keys)
+        count = found.count if isinstance(found, ForeignManifest) else len(answer.files.listing(is_strict=False).keys)
         return found, count
 
     def indexes(self) -> dict[str, IndexFileStatus]:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import CorruptionError, InvalidRequestError, NotFoundError
 from wormdb.files.contents.document import read_entity
+from wormdb.files.contents.fitting import describe_misfit, describe_nothing
+from wormdb.files.contents.records import lines_of
 from wormdb.files.contents.values import fault_text
 from wormdb.files.foreign.manifest import ForeignManifest, RefusedManifest, read_manifest
 from wormdb.format import json
 from wormdb.format.key import encode_key
+from wormdb.format.packed import unpack
+from wormdb.format.segment import check_id
+from wormdb.schema.path import is_hidden
+from wormdb.schema.proposal import has_data
+from wormdb.settings import FILE_BYTES_MAX, RECORDS_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wormdb.files.contents.records import FileLine
     from wormdb.files.foreign.folder import FileFolder, FileMemory
     from wormdb.settings import BrokenChoice, ForeignCheck
 
@@ -26,6 +35,7 @@ __all__ = ["ContradictionError", "Entities", "Entity", "ForeignFiles", "Listing"
 # --- Documents out of their files, many at once; what is broken is named.
 
 log: Final = logging.getLogger(__name__)
+_OTHERS_MAX: Final = 1_000
 _AT_ONCE: Final = 512
 """Files that are asked for together: enough for every thread, and few enough to hold."""
 
@@ -38,10 +48,15 @@ class Entities:
         self._folder = folder
         self._on_broken = on_broken
         self.skipped: dict[str, str] = {}
-        """By key why each file was passed over."""
+        """By key why each file was passed over; a line of one as `key:number`."""
 
     def read(self, entity: Entity) -> StoredVersion | None:
-        """One document; None if its file is gone, or broken and passed over. 1 GET; raises CorruptionError."""
+        """One document; None if its file is gone, or broken and passed over. 1 GET; raises CorruptionError.
+
+        No requests for one of many in a file: it was read with the listing.
+        """
+        if entity.held is not None:
+            return entity.held
         try:
             body = self._folder.store.get(entity.key).body
             document, rev = read_entity(body, key=entity.key, model=self._folder.model, identity=entity.id)
@@ -60,6 +75,10 @@ class Entities:
 
         With `first`, about that many are wanted at first, and no more are asked for together.
         """
+        if entities and entities[0].held is not None:
+            for start in range(0, len(entities), _AT_ONCE):
+                yield [each.held for each in entities[start : start + _AT_ONCE] if each.held is not None]
+            return
         pending: Iterator[StoredVersion | None] | None = None
         for start, stop in _parts(len(entities), first):
             following = self._folder.pool.map(self.read, entities[start:stop])
@@ -72,8 +91,10 @@ class Entities:
         if pending is not None:
             yield [held for held in pending if held is not None]
 
-    def broken(self, key: str, reason: str, cause: Exception | None = None) -> None:
-        """Raise for a file that is broken, or pass it over and say so."""
+    def broken(self, key: str, reason: str, cause: Exception | None = None, *, line: int | None = None) -> None:
+        """Raise for a file, or a line of it, that is broken, or pass it over and say so."""
+        place = key if line is None else f"{key}:{line}"
+        reason = reason if line is None else f"line {line}: {reason}"
         if self._on_broken == "raise":
             raise CorruptionError(
                 f"the file {key} is broken",
@@ -81,9 +102,9 @@ class Entities:
                 fix="correct it, or pass over what is broken with on_broken='skip'",
                 key=key,
             ) from cause
-        if key not in self.skipped:
-            log.warning("%s is broken and was passed over: %s", key, reason)
-        self.skipped[key] = reason
+        if place not in self.skipped:
+            log.warning("%s is broken and was passed over: %s", place, reason)
+        self.skipped[place] = reason
 
 
 def _parts(count: int, first: int | None) -> Iterator[tuple[int, int]]:
@@ -102,6 +123,10 @@ class Entity:
 
     id: Any
     key: str
+    held: StoredVersion | None = None
+    """The document itself, where a file has many."""
+    size: int = 0
+    """Bytes of the file, if it was listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +141,13 @@ class Listing:
     """When the newest of the files was written, in milliseconds; 0 for none."""
     pages: int
     """Requests that it took."""
+    others: tuple[str, ...] = ()
+    """Some keys there that are not files of documents."""
 
 
 def list_entities(folder: FileFolder) -> Listing:
     """Every file of a document; other keys are passed over. 1 LIST for each 1,000 keys of the collection."""
+    others: list[str] = []
     found: dict[bytes, Entity] = {}
     twins: list[str] = []
     modified = pages = 0
@@ -128,14 +156,69 @@ def list_entities(folder: FileFolder) -> Listing:
         for info in page.objects:
             identity = folder.identity_of(info.key)
             if identity is None:
+                if len(others) < _OTHERS_MAX and not is_hidden(info.key[len(folder.collection) :].split("/")):
+                    others.append(info.key)
                 continue
             key = encode_key(identity)
             if key in found:
                 twins.append(info.key)
                 continue
-            found[key] = Entity(identity, info.key)
+            found[key] = Entity(identity, info.key, size=info.size)
             modified = max(modified, info.modified)
-    return Listing(dict(sorted(found.items())), tuple(twins), modified, max(pages, 1))
+    return Listing(dict(sorted(found.items())), tuple(twins), modified, max(pages, 1), tuple(others))
+
+
+def read_many(folder: FileFolder, entities: Entities, files: Listing) -> Listing:
+    """Every document of files that have many, by its own id, or by its file and line: `2024/a#17`. 1 GET for each file.
+
+    Raises CorruptionError naming key and line, LimitExceededError if all lines together are too many to hold.
+    """
+    found: dict[bytes, Entity] = {}
+    room = RECORDS_BYTES_MAX
+    for some in _groups(list(files.keys.values())):
+        for file, stored in zip(some, folder.store.get_many([file.key for file in some], folder.pool), strict=True):
+            if stored is None:
+                continue  # it was there a moment ago
+            try:
+                body = unpack(stored.body, key=file.key, limit=room)
+            except CorruptionError as error:
+                entities.broken(file.key, fault_text(error), error)
+                continue
+            room -= len(body)
+            for line in lines_of(body):
+                entity = _of_line(folder, entities, file, line)
+                if entity is not None and found.setdefault(encode_key(entity.id), entity) is not entity:
+                    entities.broken(file.key, f"another document has its id, {entity.id!r}", line=line.number)
+    return Listing(dict(sorted(found.items())), (), files.modified, files.pages + len(files.keys), files.others)
+
+
+def _groups(files: Sequence[Entity]) -> Iterator[list[Entity]]:
+    """Files that are fetched together: a few, and not much more than a large one has."""
+    waiting: list[Entity] = []
+    for file in files:
+        if waiting and (len(waiting) == _AT_ONCE or sum(each.size for each in waiting) + file.size > FILE_BYTES_MAX):
+            yield waiting
+            waiting = []
+        waiting.append(file)
+    if waiting:
+        yield waiting
+
+
+def _of_line(folder: FileFolder, entities: Entities, file: Entity, line: FileLine) -> Entity | None:
+    """The document of one line; None if it is broken and passed over."""
+    if line.problem:
+        entities.broken(file.key, line.problem, line=line.number)
+        return None
+    path = str(file.id) if folder.model.path.is_deep else ""
+    try:
+        document, rev = read_entity(line.text, key=file.key, model=folder.model, path=path)
+        identity = document.setdefault("_id", f"{file.id}#{line.number}")
+        check_id(identity)
+        encoded = json.encode_document({"_id": identity, **document})
+    except (CorruptionError, InvalidRequestError) as error:
+        entities.broken(file.key, fault_text(error), error, line=line.number)
+        return None
+    return Entity(identity, file.key, StoredVersion(json.encode(identity), rev or 0, 0, encoded))
 
 
 class ContradictionError(Exception):
@@ -154,11 +237,32 @@ class ForeignFiles:
         self._listing: Listing | None = None
         self._manifests: dict[tuple[str, ...] | None, ForeignManifest | RefusedManifest] = {}
 
-    def listing(self) -> Listing:
-        """The files of documents. At the first call 1 LIST for each 1,000 keys of the collection."""
+    def listing(self, *, is_strict: bool = True) -> Listing:
+        """The files of documents. At the first call 1 LIST for each 1,000 keys of the collection.
+
+        Where files have many documents, 1 GET more for each. Raises NotFoundError if files of data are there and none
+        is at the model's path, unless it is not `is_strict`.
+        """
         if self._listing is None:
-            self._listing = list_entities(self.folder)
+            found = list_entities(self.folder)
+            if self.folder.model.path.holds_many:
+                found = read_many(self.folder, self.entities, found)
+            self._listing = found
+            self._warn_of_nothing(found)
+        if is_strict and not self._listing.keys and not self.entities.skipped:
+            error = describe_misfit(self.folder.names, self._listing.others)
+            if error is not None:
+                raise error
         return self._listing
+
+    def _warn_of_nothing(self, found: Listing) -> None:
+        """Say once what is elsewhere, if nothing is here: the path may be wrong. 1 LIST."""
+        if found.keys or found.others or self.entities.skipped or self.memory.is_told:
+            return
+        self.memory.is_told = True
+        keys = [info.key for page in islice(self.folder.store.list(), 1) for info in page.objects]
+        if any(map(has_data, keys)):
+            log.warning("%s", describe_nothing(self.folder.names, keys, "nothing to read"))
 
     def checked_listing(self) -> Listing | None:
         """The listing, if settings ask to compare manifests and indexes with it; else None."""
@@ -173,6 +277,8 @@ class ForeignFiles:
         """
         if None in self._manifests:
             return self._manifests[None]
+        if self.folder.model.path.holds_many:
+            return self._manifests.setdefault(None, RefusedManifest("its files have many documents each", exists=False))
         wanted = None if texts is None else tuple(texts)
         if wanted not in self._manifests:
             found = read_manifest(self.folder, self.memory, self.checked_listing(), texts, names)

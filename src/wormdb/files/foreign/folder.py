@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.contents.names import FileNames, Placement, id_of
-from wormdb.schema.path import SINGLETON_ID
+from wormdb.format.segment import decode_folders
+from wormdb.schema.path import SINGLETON_ID, is_hidden
 from wormdb.storage.store import Store, StoredObject, check_key
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ class FileFolder:
         rest = key[len(self.collection) :]
         if self.model.is_singleton:
             return SINGLETON_ID if rest == self.model.path.file_name else None
+        if self.model.path.is_deep:
+            path = rest.removesuffix(self.model.path.extension)
+            return None if path == rest or is_hidden(path.split("/")) else read_path_text(path)
         if self.model.path.is_flat:
             name = rest.removesuffix(self.model.path.extension)
             is_one = rest != name != "" and "/" not in rest and not rest.startswith(".")
@@ -88,6 +92,14 @@ def read_id_text(text: str) -> Any:
         return text
 
 
+def read_path_text(text: str) -> str:
+    """The id that folders and a name in a key stand for. No requests."""
+    try:
+        return decode_folders(text)
+    except InvalidRequestError:
+        return text
+
+
 def _is_key(key: str) -> bool:
     try:
         check_key(key)
@@ -107,6 +119,8 @@ class FileMemory:
         self._lock = threading.Lock()
         self.is_partitioned = False
         """Whether the manifest was last seen in several files: then that is where it is looked for first."""
+        self.is_told = False
+        """Whether it was said that there is nothing."""
         self.confirmed: dict[str, str] = {}
         """By key the version of each index file that a manifest has confirmed."""
 

@@ -88,7 +88,7 @@ class FileSource:
 
     def _fetched(self, key: bytes) -> StoredVersion | None:
         identity = _text_of(key) if self.ids is None else self.ids.get(key)
-        if identity is None:
+        if identity is None or self.files.folder.model.path.holds_many:
             # An id that is not a string has several forms: only a listing tells which one is there.
             entity = self.files.listing().keys.get(key)
             return None if entity is None else self.files.entities.read(entity)

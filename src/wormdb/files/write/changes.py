@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.state.view import id_key
 from wormdb.errors import UnavailableError
-from wormdb.format.event import FilesSwitched, JobAttached, SchemaChanged, SnapshotTaken
+from wormdb.format.event import DocumentErased, FilesSwitched, JobAttached, SchemaChanged, SnapshotTaken
 from wormdb.format.past import Operation, Version, operation_of
 from wormdb.system.types import LogNumber
 
@@ -44,6 +44,8 @@ class Window:
     changes: list[SeenChange] = field(default_factory=list)
     taken: dict[bytes, bytes] = field(default_factory=dict)
     """Documents of which a snapshot was taken by hand: the key of each id, and the id."""
+    erased: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
+    """Documents that were erased: the key of each id, the id, and the entry."""
     through: LogNumber = BEFORE_FIRST
     """Everything through this number is in this window or an earlier one; if `is_whole`."""
     misc: int = 0
@@ -98,6 +100,8 @@ def _note_events(window: Window, record: LogRecord) -> None:
     for event in record.entry.events:
         if isinstance(event, SnapshotTaken):
             window.taken[id_key(event.id)] = event.id
+        elif isinstance(event, DocumentErased):
+            window.erased[id_key(event.id)] = event.id, record.number
         elif isinstance(event, FilesSwitched):
             window.needs_all |= not event.enabled
         elif isinstance(event, JobAttached):

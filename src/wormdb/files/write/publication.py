@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -291,8 +292,12 @@ class Publication:
         specs = specs_of(self.view.definition)
         documents, history = DocumentFiles(self.model, self.names), self.ledger.history(self.view)
         pending = PendingChanges(self.record.tables, specs, self.model)
-        for window in read_windows(self.ledger, LogNumber(after), self.view.number):
+        windows = read_windows(self.ledger, LogNumber(after), self.view.number)
+        for window in windows:
             if window.needs_all:
+                # Those of documents that were erased are not among the files that are written again.
+                for left in chain([window], windows):
+                    documents.erased(left).do(self.store, self.pool, self.check)
                 self.record = replace(self.record, fill=FilesFill(since=self.view.number))
                 return
             documents.changed(window, LogNumber(after), self.view, history).do(self.store, self.pool, self.check)

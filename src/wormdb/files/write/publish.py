@@ -45,13 +45,17 @@ class FileWork:
 
     drafts: list[FileDraft] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    emptied: list[str] = field(default_factory=list)
+    """Folders of which nothing stays but what is written now."""
 
     def do(self, store: Store, pool: Pool, check: Callable[[], None]) -> None:
         """Write and delete the files. 1 or 2 requests a file; `check` is called before any is deleted, and may raise.
 
-        Raises UnavailableError, and what `check` raises.
+        1 LIST for each folder that is emptied. Raises UnavailableError, and what `check` raises.
         """
         put_all(store, pool, self.drafts)
+        for folder in self.emptied:
+            self.deleted += [found.key for page in store.list(folder) for found in page.objects]
         if self.deleted:
             check()
             keys = sorted(set(self.deleted) - {draft.key for draft in self.drafts})
@@ -73,10 +77,11 @@ class DocumentFiles:
 
         Nothing is read for documents alone; for one with snapshots as `History.versions` costs.
         """
-        work = FileWork()
+        work = self.erased(window)
         touched: dict[bytes, list[SeenChange]] = {key: [] for key in window.taken}
         for seen in window.changes:
-            touched.setdefault(seen.key, []).append(seen)
+            if seen.key not in window.erased or seen.version.rev > window.erased[seen.key][1]:
+                touched.setdefault(seen.key, []).append(seen)
         newest = self._newest(window, touched, view)
         for key, changes in touched.items():
             encoded = changes[0].version.id if changes else window.taken[key]
@@ -92,6 +97,18 @@ class DocumentFiles:
                     self._present(work, identity, held, changes)
                 if self._may_change_snapshots(changes, is_taken=key in window.taken):
                     self._snapshots(work, identity, history.recorded(key), after)
+        return work
+
+    def erased(self, window: Window) -> FileWork:
+        """What goes with the documents that were erased: every file that each of them ever had here. No requests."""
+        work = FileWork()
+        for encoded, _ in window.erased.values():
+            identity = identity_of(encoded)
+            if identity is not None:
+                names = self.names
+                work.deleted.append(names.entity(identity))
+                work.emptied += [names.oplog_folder(identity), names.snapshot_folder(identity)]
+                work.emptied.append(names.trash_folder(identity))
         return work
 
     def _newest(self, window: Window, touched: dict[bytes, list[SeenChange]], view: View) -> dict[bytes, StoredVersion]:

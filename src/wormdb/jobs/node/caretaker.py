@@ -62,7 +62,7 @@ class UpkeepResult:
     collected: int
     """Objects that nothing needs."""
     expires_ms: float
-    """When something in the trash expires next, by the store's time."""
+    """When something in the trash expires next, or a document is over, by the store's time."""
     waiting: int
     """Objects that go when their time is over."""
 
@@ -97,7 +97,7 @@ class Caretaker:
             return None
         definition = Definition.of_root(state.root)
         has_work = definition.unbuilt or definition.keeps_files or (state.root.versions and has_old(state.root))
-        has_work = has_work or bool(state.root.pending) or state.root.closed is not None
+        has_work = has_work or bool(state.root.pending or definition.expiry) or state.root.closed is not None
         return None if has_work or self.has_entry(prefix, state.applied + 1) else state.applied
 
     def forward(self, prefix: str) -> ForwardResult:
@@ -124,7 +124,16 @@ class Caretaker:
         (collected,) = self.database.gc([prefix.rstrip("/")])
         self._collect_records()
         purged, expires_ms = self._purge(prefix)
-        return UpkeepResult(purged, collected.objects, expires_ms, collected.waiting)
+        return UpkeepResult(purged, collected.objects, min(expires_ms, self._expire(prefix)), collected.waiting)
+
+    def _expire(self, prefix: str) -> float:
+        """Remove documents that are over, and bring that forward; when more of them are, by the store's time."""
+        ledger = self._ledger(prefix)
+        if ledger.known().definition.expiry is None:
+            return math.inf
+        if ledger.expiry.remove():
+            ledger.forward()
+        return ledger.expiry.due_ms()
 
     def _collect_records(self) -> None:
         """Collect records of transactions once an hour. 1 LIST if there are none; else as `collect_records`."""

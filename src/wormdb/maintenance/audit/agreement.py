@@ -25,7 +25,7 @@ from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.block import Row
 from wormdb.format.past import SnapshotMark, Version, encode_past, past_range
 from wormdb.format.sample import Sample, decode_sample
-from wormdb.maintenance.audit.chain import SUM_BITS, Chain, digest_of
+from wormdb.maintenance.audit.chain import SUM_BITS, Chain, digest_of, sum_of
 from wormdb.maintenance.audit.lists import CheckedList, Hole, PastLists, PastRow, past_rows
 from wormdb.settings import BLOB_READ_BYTES
 from wormdb.storage.store import ByteRange
@@ -226,9 +226,11 @@ class Agreement:
             job = self.chain.jobs.get(number)
             if job is not None:
                 count = sum(block.rows for block in job.history or job.blocks)
-                agrees = self._of_jobs[number] == count
+                gone = sum(number <= by for by in self.chain.erased.values())
+                agrees = count - gone <= self._of_jobs[number] <= count
             else:
-                agrees = self._sums[number] % (1 << SUM_BITS) == expected
+                total = self._sums[number] % (1 << SUM_BITS)
+                agrees = total == expected or total == self._sum_of_left(number)
             if agrees:
                 continue
             self.stale.add(number)
@@ -236,11 +238,18 @@ class Agreement:
                 key = self.site.paths.entry(LogNumber(number))
                 self._history_fault(f"the changes of log entry {number} ({key}) are not in history as they are there")
 
+    def _sum_of_left(self, number: int) -> int | None:
+        """The sum of an entry without what was erased since; None if nothing was. 1 GET."""
+        if all(number > by for by in self.chain.erased.values()):
+            return None
+        record, _ = self.site.log.read(LogNumber(number))
+        return None if record is None else sum_of(record.entry, self.chain.erased)
+
     def _compare_brought(self) -> None:
         """The entry of a job says which blocks of history it brought."""
         for run in self.past.brought.runs:
             job = self.chain.jobs.get(run.through)
-            if job is None or self.past.brought.wrong:
+            if job is None or self.past.brought.wrong or run.through <= self.root.erased_through:
                 continue
             listed = {(block.name, block.sha256) for block in self.past.brought.entries(run)}
             if listed != {(block.name, block.sha256) for block in job.history}:
@@ -254,7 +263,8 @@ class Agreement:
         root = self.root
         if root.rows != self._alive:
             self._facts_fault(f"it says that there are {root.rows} documents, and there are {self._alive}")
-        if root.sequence != self._sequence:
+        # The greatest id may have been erased: its number is not given again.
+        if root.sequence != self._sequence and not (root.erased_through and root.sequence > self._sequence):
             self._facts_fault(f"it says that the greatest id of digits is {root.sequence}, and it is {self._sequence}")
         if self._sampled != set(sample.rows):
             self._facts_fault("its sample has documents that are not so")

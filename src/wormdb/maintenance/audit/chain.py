@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.history.changes import past_of
 from wormdb.engine.log.entries import BEFORE_FIRST, LogRecord
+from wormdb.engine.state.erased import erasures_of
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached, TransactionFinished, TransactionPrepared
 from wormdb.format.past import SnapshotMark, encode_past
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root
@@ -53,6 +54,8 @@ class Chain:
     """Transactions that were prepared and are not finished, by their ids."""
     at_root: frozenset[str] = frozenset()
     """Those that were pending when the root had applied the log."""
+    erased: dict[bytes, int] = field(default_factory=dict)
+    """What applied entries erased, by the keys of ids, each with the last of these entries."""
     hashes: dict[int, bytes] = field(default_factory=dict)
     """What a broken entry's hash must have been, where the next one tells."""
 
@@ -75,9 +78,10 @@ def digest_of(cell: bytes) -> int:
     return int.from_bytes(blake2b(cell, digest_size=SUM_BITS // 8).digest(), "big")
 
 
-def sum_of(entry: Entry) -> int:
-    """What an entry adds to history. Marks of one version by one entry are one mark."""
-    rows = {(key, row.seq, isinstance(row, SnapshotMark)): row for key, row in past_of([entry])}
+def sum_of(entry: Entry, erased: Mapping[bytes, int] | None = None) -> int:
+    """What an entry adds to history, without what later ones erased. Marks of one version by one entry are one mark."""
+    past = [(key, row) for key, row in past_of([entry]) if not erased or row.rev > erased.get(key, 0)]
+    rows = {(key, row.seq, isinstance(row, SnapshotMark)): row for key, row in past}
     return sum(digest_of(encode_past(row)) for row in rows.values()) % (1 << SUM_BITS)
 
 
@@ -178,6 +182,7 @@ class _ChainWalk:
     def _note(self, entry: Entry) -> None:
         if entry.number <= self.applied:
             self.chain.sums[entry.number] = sum_of(entry)
+            self.chain.erased |= erasures_of((entry,))
         else:
             changes = [change for batch in entry.batches for change in batch.changes]
             self.chain.growth += sum((one.after is not None) - (one.before is not None) for one in changes)

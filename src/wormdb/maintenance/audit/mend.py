@@ -128,6 +128,8 @@ class DocumentRepair:
     past: PastRepair | None = None
     listed: dict[int, tuple[BlockEntry, ...]] = field(default_factory=dict)
     """The blocks of jobs, as the log has them, by the number of the entry that attached them."""
+    erased: Mapping[bytes, int] = field(default_factory=dict)
+    """What entries of the log erased, by the keys of ids, each with the last of them."""
     lost: list[Loss] = field(default_factory=list)
     _alive: int = 0
     _trashed: int = 0
@@ -166,8 +168,11 @@ class DocumentRepair:
                     rows.append(item)
                 else:
                     versions.append(item)
-            row = max(rows, key=lambda one: one.seq, default=None)
-            newest = max(versions, key=lambda one: one.seq, default=None)
+            since = self.erased.get(key, 0)
+            row = max((one for one in rows if one.rev > since), key=lambda one: one.seq, default=None)
+            newest = max((one for one in versions if one.rev > since), key=lambda one: one.seq, default=None)
+            if row is None and newest is None:
+                continue
             chosen = self._chosen(key, row, newest, documents)
             self._check_newest(key, chosen, documents)
             yield key, chosen
@@ -302,6 +307,8 @@ class PastRepair:
     """The blocks of jobs, as the log has them, by the number of the entry that attached them."""
     brought: dict[int, tuple[BlockEntry, ...]] = field(default_factory=dict)
     """The blocks of history that they brought, likewise."""
+    erased: Mapping[bytes, int] = field(default_factory=dict)
+    """What entries of the log erased, by the keys of ids, each with the last of them."""
     lost: list[Loss] = field(default_factory=list)
     history_from: int = 0
     _loaded: Counter[int] = field(default_factory=Counter)
@@ -395,6 +402,8 @@ class PastRepair:
             versions: dict[int, Version] = {}
             marks: dict[tuple[int, int], SnapshotMark] = {}
             for _, _, row in group:
+                if isinstance(row, Version | SnapshotMark) and row.rev <= self.erased.get(key, 0):
+                    continue
                 if isinstance(row, Version):
                     versions.setdefault(row.seq, row)
                 elif isinstance(row, SnapshotMark):

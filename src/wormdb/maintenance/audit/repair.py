@@ -194,11 +194,11 @@ class _RepairRound:
         listed = {number: job.blocks for number, job in self.examined.chain.jobs.items()}
         if agreement.history_wrong or agreement.past.wrong:
             brought = {number: job.history for number, job in self.examined.chain.jobs.items()}
-            past = PastRepair(self.site, self.root, agreement.stale, listed, brought)
+            past = PastRepair(self.site, self.root, agreement.stale, listed, brought, self.examined.chain.erased)
             self.root = past.run()
             self.lost += past.lost
         if agreement.documents_wrong or agreement.documents.wrong:
-            documents = DocumentRepair(self.site, self.root, past, listed)
+            documents = DocumentRepair(self.site, self.root, past, listed, self.examined.chain.erased)
             self.root = documents.run()
             self.lost += documents.lost
             if past is not None and any(loss.is_document for loss in documents.lost):

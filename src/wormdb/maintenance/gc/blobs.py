@@ -65,20 +65,21 @@ class BlobPlan:
     """Those that are condemned and stay for a while."""
 
 
-def collect_blobs(site: StoredCollection, gathered: GcReport) -> None:
+def collect_blobs(site: StoredCollection, gathered: GcReport, unowned: frozenset[BlobKey] = frozenset()) -> None:
     """Condemn the blobs that no document owns, and delete those that were condemned an hour ago; report both.
 
     A dry run only tells what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever
     blobs, 1 LIST for each 1,000 of them and 1 GET for each node of the index of owners; if some have no owner, what
     reading the trash costs; 1 HEAD for each entry that condemned some; 1 PUT for each 1,000 that are condemned, and
-    1 DELETE for each 1,000 that go. Raises CorruptionError, UnavailableError, OutcomeUnknownError; another run goes on.
+    1 DELETE for each 1,000 that go. Of `unowned`, those of erased documents, no age is asked for: they were referred to
+    once. Raises CorruptionError, UnavailableError, OutcomeUnknownError; another run goes on.
     """
     now = _store_time(site, may_write=not gathered.is_dry)
     if now is None:
         return
     ledger = site.ledger()
     for _ in range(TRIES_MAX):
-        plan = plan_blobs(site, ledger.view(), now)
+        plan = plan_blobs(site, ledger.view(), now, unowned)
         if plan is None:
             return
         if gathered.is_dry:
@@ -110,7 +111,9 @@ def _store_time(site: StoredCollection, *, may_write: bool) -> StoreTime | None:
     return site.store.head(site.paths.gc_probe).modified
 
 
-def plan_blobs(site: StoredCollection, view: View, now: StoreTime) -> BlobPlan | None:
+def plan_blobs(
+    site: StoredCollection, view: View, now: StoreTime, unowned: frozenset[BlobKey] = frozenset()
+) -> BlobPlan | None:
     """What becomes of the blobs at the state of a view; None if it cannot be told yet, or if there never were any.
 
     Costs as `collect_blobs` says, but for PUTs and DELETEs. Nothing is written.
@@ -129,7 +132,7 @@ def plan_blobs(site: StoredCollection, view: View, now: StoreTime) -> BlobPlan |
             plan.due.append(Victim(info.key, "blob", _CONDEMNED, info.size))
         elif number is not None:
             plan.waiting += 1
-        elif not owned.has(key) and now - info.modified >= BLOB_UNOWNED_MS:
+        elif not owned.has(key) and (key in unowned or now - info.modified >= BLOB_UNOWNED_MS):
             candidates.append(key)
     if candidates and not _has_open_job(view):
         trashed = {key for _, held in view.scan_trashed() for key in blob_keys_in(held.trash)}

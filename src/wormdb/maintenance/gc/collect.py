@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.engine.log.root import RootState
+    from wormdb.format.blob import BlobKey
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root
     from wormdb.maintenance.collection import StoredCollection
@@ -64,9 +65,16 @@ class RetentionRules:
 
 
 def collect(
-    site: StoredCollection, rules: RetentionRules, *, dry_run: bool = False, told: Callable[[str], None] | None = None
+    site: StoredCollection,
+    rules: RetentionRules,
+    *,
+    dry_run: bool = False,
+    told: Callable[[str], None] | None = None,
+    unowned: frozenset[BlobKey] = frozenset(),
 ) -> GcResult:
     """Remove from a collection what is not needed any more, or with `dry_run` only say what that is.
+
+    Blobs that no document refers to stay for a day, but for those of `unowned`.
 
     2 GETs, and 1 LIST for each 1,000 objects. If objects are older than a day 1 GET for each page of a block list, each
     node above the leaves, each part of a filter and each list of retired objects, and a few for the end of the log. If
@@ -104,7 +112,7 @@ def collect(
     if state.root.index(OWNERS.name) is not None:
         # A collection that was removed takes no entries: its blobs go with all the rest.
         with suppress(RemovedError):
-            collect_blobs(site, gathered)
+            collect_blobs(site, gathered, unowned)
     return gathered.collected()
 
 
@@ -185,6 +193,10 @@ class _CollectionRound:
             if is_dry:
                 return None  # a store that shows no time is asked by writing to it
             now = self._probed()
+            if self.root.erased_through > self.root.trimmed:
+                # Otherwise a log without times is never trimmed. The root was read before that moment, so what it has
+                # applied was applied by then.
+                self.state = replace(self.state, time=now)
         tail = read_tail(site, self.root)
         jobs = OpenJobs.after(site, self.root, tail)
         stale = jobs.stale(now, self.rules.job_expiry_ms)
@@ -250,6 +262,9 @@ class _CollectionRound:
         return found
 
     def _is_orphan(self, info: ObjectInfo, known: _Criteria) -> bool:
+        paths = self.site.paths
+        if info.key.startswith(paths.offers) and info.key < paths.offer(LogNumber(known.through + 1), ""):
+            return True  # for a slot that is trimmed; and an offer may go at any time
         if known.now - info.modified < ORPHAN_MS or info.key in known.kept or info.key in self._named(known.tail):
             return False
         if self._spared is None:
@@ -257,7 +272,6 @@ class _CollectionRound:
             self._check_unattached(known.tail)
         (since,) = self._spared
         # Jobs write no nodes of indexes, and make no offers.
-        paths = self.site.paths
         return since is None or info.modified < since or info.key.startswith((paths.indexes, paths.offers))
 
     def _check_unattached(self, tail: Sequence[Entry]) -> None:
@@ -299,7 +313,7 @@ class _CollectionRound:
         """Put what is known now into the root. After it no process that read an older one can publish."""
         trimmer, now = self._trimmer, known.now
         raised = trimmer.raised(self.state, known.through)
-        at = self._probed() if retired.has_undated else StoreTime(0)
+        at = self._probed() if retired.has_undated(raised) else StoreTime(0)
         following = retired.following(raised, at, gone)
         if not is_held(self.root, now):
             following = msgspec.structs.replace(following, removed_at=None)

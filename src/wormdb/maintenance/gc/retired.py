@@ -62,18 +62,17 @@ class RetiredObjects:
         folder = self.site.paths.folder
         return {folder + one.name for one in (*self.root.retired, *self.older) if self._is_due(one)}
 
-    @property
-    def has_undated(self) -> bool:
-        """Whether some have no time of retirement yet; without those that the log needs."""
-        return any(one.at is None and one.log <= self.root.trimmed for one in (*self.root.retired, *self.older))
+    def has_undated(self, root: Root) -> bool:
+        """Whether some have no time of retirement yet; without those that the log of the next root needs."""
+        return any(one.at is None and one.log <= root.trimmed for one in (*self.root.retired, *self.older))
 
     def following(self, root: Root, at: StoreTime, gone: set[str]) -> Root:
         """`root` with what has no time yet retired since `at`, and without those that are `gone`.
 
         1 PUT for each 10,000 if they are too many for the root, and none if their lists stay as they are.
         """
-        inline = self._dated(root.retired, at, gone)
-        older = self._dated(self.older, at, gone)
+        inline = self._dated(root.retired, root, at, gone)
+        older = self._dated(self.older, root, at, gone)
         root = self._undropped(root, {one.name for one in (*inline, *older)})
         if older == self.older:
             return msgspec.structs.replace(root, retired=inline)
@@ -100,10 +99,12 @@ class RetiredObjects:
             return False
         return self.read_since is None or one.at < self.read_since
 
-    def _dated(self, listed: Sequence[RetiredObject], at: StoreTime, gone: set[str]) -> tuple[RetiredObject, ...]:
+    def _dated(
+        self, listed: Sequence[RetiredObject], root: Root, at: StoreTime, gone: set[str]
+    ) -> tuple[RetiredObject, ...]:
         folder = self.site.paths.folder
         return tuple(
-            one if one.at is not None or one.log > self.root.trimmed else msgspec.structs.replace(one, at=at)
+            one if one.at is not None or one.log > root.trimmed else msgspec.structs.replace(one, at=at)
             for one in listed
             if folder + one.name not in gone
         )

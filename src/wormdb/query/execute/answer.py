@@ -23,7 +23,7 @@ from wormdb.query.execute.executor import Executor, count_entries
 from wormdb.query.execute.order import order_keys
 from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch
 from wormdb.query.plan import IndexCount, Node
-from wormdb.query.planner.planner import make_plan
+from wormdb.query.planner.planner import are_alike, make_plan
 from wormdb.query.sources.source import CountingSource, QuerySource
 from wormdb.system.clock import Clock, SystemClock
 
@@ -45,6 +45,7 @@ __all__ = [
     "count",
     "count_plan",
     "explain",
+    "is_planned_alike",
     "needed_request",
     "run",
     "run_plan",
@@ -71,6 +72,12 @@ def run_plan(
     executor = Executor(request, source, clock or SystemClock(), watch)
     # Rows of a batch go on without a step of Python for each: they are most of what a long answer costs.
     return chain.from_iterable(map(HitMaker(request, executor.fetch, executor.scores).hits, executor.batches(root)))
+
+
+def is_planned_alike(request: QueryRequest, source: QuerySource, *, cache: PlanCache | None = None) -> bool:
+    """Whether the first rows of a request come by the same plan as all of them. No requests."""
+    whole = make_plan(replace(request, first=None), source.facts, cache)
+    return are_alike(make_plan(request, source.facts, cache).root, whole.root)
 
 
 def count(

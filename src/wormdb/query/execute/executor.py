@@ -109,7 +109,7 @@ def scan_index(node: IndexScan, source: QuerySource, demand: Demand, limits: Que
     facts = source.facts.find_index(node.index)
     index, spans = source.entries(node.index), node.spans
     entries: Iterator[Entry]
-    if len(spans) == 1 and demand.rows is None and _size(spans[0], facts) <= _AT_ONCE_ENTRIES:
+    if len(spans) == 1 and not demand.is_firm and _size(spans[0], facts) <= (demand.rows or _AT_ONCE_ENTRIES):
         # One range of few entries, as most have: it is read at once, without the steps for many.
         (found,) = index.ranges(spans)
         entries = reversed(found) if node.reverse else iter(found)
@@ -297,7 +297,7 @@ class Executor:
         """
         self._after_below = None if self.request.after is None else find_page_node(root)
         self._root = root
-        return self._run(root, Demand(in_order=in_order))
+        return self._run(root, Demand(self.request.first, in_order=in_order))
 
     def look(self, rows: int) -> None:
         """Count rows that are about to be read. Raises LimitExceededError, UnavailableError."""

@@ -34,6 +34,7 @@ from wormdb.query.plan import (
     Rank,
     RejectedPlan,
     Residual,
+    Scan,
     TextScan,
     Union,
 )
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from wormdb.query.plan import Node
     from wormdb.query.sources.source import Facts
 
-__all__ = ["candidates", "make_plan", "shape_key"]
+__all__ = ["are_alike", "candidates", "make_plan", "shape_key"]
 
 _WAYS: Final[dict[str, Callable[[Question, Way], Iterator[Candidate]]]] = {
     "identity": indexes.propose_ids,
@@ -168,7 +169,7 @@ def _rated(question: Question, without: Collection[str] = ()) -> list[_RatedCand
     for propose in _WAYS.values():
         for candidate in propose(question, ()):
             root = optimize(candidate.root, selectivity, without=without)
-            expected = estimate(root, question.facts, selectivity)
+            expected = estimate(root, question.facts, selectivity, question.request.first)
             found.append(_RatedCandidate(candidate, root, expected, expected.score(speed)))
     return sorted(found, key=lambda rated: rated.score)
 
@@ -313,6 +314,7 @@ def shape_key(request: QueryRequest) -> Hashable:
         shape_text(request.filter),
         request.sort.fields,
         request.limit is None,
+        request.first and request.first.bit_length(),
         bool(request.offset),
         request.after is None,
         needed if needed is None else frozenset(needed),
@@ -346,6 +348,17 @@ def _planned_again(request: QueryRequest, facts: Facts, choice: PlanChoice) -> Q
     if _entries(root, facts) > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
         return None
     return QueryPlan(root, candidate.strategy, choice.reason, choice.cost, choice.rejected, is_cached=True)
+
+
+def are_alike(one: Node, other: Node) -> bool:
+    """Whether two plans of one request go the same way, in whatever order they test conditions. No requests."""
+    while isinstance(one, Fetch | Residual | Order | Part):
+        if type(other) is not type(one):
+            return False
+        one, other = one.child, other.child
+    if isinstance(one, Scan):
+        return isinstance(other, Scan) and one.names == other.names
+    return one == other
 
 
 def _entries(root: Node, facts: Facts) -> float:

@@ -127,7 +127,7 @@ class Candidates(Protocol):
     """What an index of vectors tells."""
 
     def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = ...) -> Iterator[bytes]:
-        """Keys of ids, about the nearest first, of `probes` lists or of all, and of the tail; with `among` only these."""
+        """Keys of ids, about the nearest first, of `probes` lists or all, and of the tail; with `among` only these."""
         ...
 
 

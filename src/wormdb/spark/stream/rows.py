@@ -30,7 +30,7 @@ __all__ = ["RowOperation", "StreamRows", "check_columns"]
 ROWS_AT_ONCE: Final = 1_000
 
 _DELETED: Final = "_deleted"
-_GOING: Final = ("delete", "purge")
+_GOING: Final = ("delete", "purge", "expire")
 _WHOLE: Final = ("_after", DOCUMENT_COLUMN)
 _TOLD: Final = frozenset({*CHANGE_COLUMNS, _DELETED, DOCUMENT_COLUMN, "_rev"})
 _TYPES: Final = {

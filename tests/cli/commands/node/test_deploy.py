@@ -6,6 +6,9 @@ import json
 import logging
 import re
 import shlex
+import subprocess
+import sys
+import tomllib
 import urllib.request
 from configparser import ConfigParser
 from contextlib import ExitStack
@@ -110,7 +113,55 @@ def test_the_container_runs_a_command_that_there_is() -> None:
     given = parsed(json.loads(arguments[1]))
     assert (given["host"], given["port"], given["log_format"]) == ("0.0.0.0", 9464, "json")
     assert f"EXPOSE {given['port']}" in text
-    for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
-        assert all((DEPLOY.parent / name).exists() for name in copied.split())
     with pytest.raises(click.NoSuchOption):
         parsed(["node", "run", "--hots", "x"])
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Each instruction of the container file, and what follows it."""
+    lines = [line for line in (DEPLOY / "Containerfile").read_text().splitlines() if line and not line.startswith("#")]
+    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]
+
+
+def test_the_container_copies_all_that_is_there_and_that_the_build_needs() -> None:
+    root = DEPLOY.parent
+    copied = [
+        name for word, rest in instructions() if word == "COPY" and "--from" not in rest for name in rest.split()[:-1]
+    ]
+    assert all((root / name).exists() for name in copied)
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    readme = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]
+    needed = {"pyproject.toml", *project["project"]["license-files"]}
+    needed |= {each["path"] for each in readme if "path" in each}
+    needed |= {Path(project["tool"]["hatch"]["version"]["path"]).parts[0]}
+    assert needed <= set(copied)
+
+
+def test_the_stages_of_the_container_are_there_and_its_program_lies_where_it_is_looked_for() -> None:
+    found = instructions()
+    assert {word for word, _ in found} <= {
+        *("FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD")
+    }
+    images = [rest.split() for word, rest in found if word == "FROM"]
+    stages = {image[2] for image in images if image[1:2] == ["AS"]}
+    sources = re.findall(r"--from=(\S+) (\S+) (\S+)", "\n".join(rest for word, rest in found if word == "COPY"))
+    assert {stage for stage, _, _ in sources} <= stages
+    # A venv names its own folder: it must lie in the same one, of the same Python, in both stages.
+    assert all(here == there for _, here, there in sources)
+    assert len({image[0] for image in images}) == 1
+    (made,) = re.findall(r"python -m venv (\S+)", "\n".join(rest for word, rest in found if word == "RUN"))
+    environment = dict(one.split("=", 1) for word, rest in found if word == "ENV" for one in rest.split())
+    assert (made, environment["PATH"].split(":")[0]) == (sources[0][2], f"{made}/bin")
+    assert [rest for word, rest in found if word == "USER"] == ["65532:65532"], "not root"
+
+
+def test_the_health_check_of_the_container_tells_a_node_that_lives_from_none() -> None:
+    (rest,) = [rest for word, rest in instructions() if word == "HEALTHCHECK"]
+    program, option, code = json.loads(rest[rest.index("[") :])
+    assert (program, option) == ("python", "-c")
+    rig = Rig()
+    rig.database()["a"].insert({"id": 1})
+    with Endpoint(NodeMonitor(rig.started(4)), 0, None) as served:
+        here = code.replace("127.0.0.1:9464", f"127.0.0.1:{served.port}")
+        assert subprocess.run([sys.executable, "-c", here], check=False, capture_output=True).returncode == 0
+    assert subprocess.run([sys.executable, "-c", here], check=False, capture_output=True).returncode == 1

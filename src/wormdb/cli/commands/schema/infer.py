@@ -55,11 +55,12 @@ __all__ = ["command"]
 def command(files: tuple[str, ...], **options: Any) -> None:
     """Print a schema that all the data fits: types, required fields, arrays, nested objects and ids.
 
-    FILE is as for worm import, which takes the same data without rejects then. Of a folder or bucket with one document
-    a file the models have the paths that fit the files, such as @users/(id:string).json for users/ada.json, and are
-    readonly: they can be read where they are, and adopted. ISO text is datetime, values of several
-    types are any, in CSV text. A field is required if every document has it. Ids that are uuid, ulid, objectid or
-    numbered keep their kind, others are given; where they are missing they are made.
+    FILE is as for worm import, which takes the same data without rejects then. Of a folder or bucket with files
+    of JSON, or of lines of JSON, packed by gzip or not, the models have the paths that fit the files, such as
+    @users/(id:string).json for users/ada.json or @events/(id:path).json for events/2024/05/17/abc.json, and are
+    readonly: they can be read where they are, and adopted where a file has one document. ISO text is datetime,
+    values of several types are any, in CSV text. A field is required if every document has it. Ids that are uuid,
+    ulid, objectid or numbered keep their kind, others are given; where they are missing they are made.
     """
     if bool(files) == (options["collection"] is not None):
         raise InvalidRequestError("worm schema infer", reason="it needs data", fix="name files, or --collection NAME")
