@@ -250,8 +250,7 @@ def check_query(
     is_raw, freshness = _is_raw(options.get("raw"), what), None
     # Most queries have a filter and nothing else, or ask for raw rows besides, or for a state that is new enough.
     at_least = options.get("at_least")
-    given = sum(map(is_not, options.values(), repeat(None)))
-    is_plain = search is None and given <= is_raw + (at_least is not None)
+    is_plain = search is None and sum(map(is_not, options.values(), repeat(None))) <= is_raw + (at_least is not None)
     if at_least is not None or not is_plain:
         freshness = check_freshness(access, at_least, options.get("stale_ms"), options.get("as_of"))
     tree = read_filter(written)

@@ -38,8 +38,7 @@ PUBLIC_TO = {
     "api": (
         *("blocks.memory", "bulk.attach", "bulk.columns", "bulk.rows", "bulk.task", "commit.blobs", "commit.define"),
         *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "lists.text_kind", "migrate"),
-        "tree.extract",
-        *("state.expiry", "state.follower", "transact.coordinator"),
+        *("tree.extract", "state.expiry", "state.follower", "transact.coordinator"),
     ),
     "cli": ("log.peers",),
     "files": ("blocks.write", "history.changes", "log.objects"),
