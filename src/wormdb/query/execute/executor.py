@@ -367,6 +367,8 @@ class Executor:
         reader = None
         if node.index is not None and isinstance(self.source, ListSource):
             reader = self.source.lists(node.index)
+            if reader is not None and not self.request.is_count:
+                self.source.expect_documents()
         if reader is not None:
             yield from found_by_lists(self, node, reader, demand)
             return
