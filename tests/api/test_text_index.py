@@ -113,7 +113,7 @@ def test_mongodb_spells_a_search_as_text(shop: Collection[Document]) -> None:
     found = shop.find(
         {"$text": {"$search": "red 7 -9"}, "_id": {"$lt": 12}},
         {"title": 1, "score": {"$meta": "textScore"}},
-        sort=[("score", {"$meta": "textScore"})],  # type: ignore[list-item]
+        sort=[("score", {"$meta": "textScore"})],  # type: ignore[list-item] # as in MongoDB
         limit=3,
     )
     rows = found.to_list()
