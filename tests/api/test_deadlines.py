@@ -130,6 +130,7 @@ OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "create_index": lambda _, c: c.create_index("n"),
     "forward": lambda _, c: c.forward(),
     "drop": lambda d, _: d.drop("things"),
+    "rename": lambda d, _: d.rename("things", "others"),
     "database forward": lambda db, c: db.forward([c.name]),
     "build_indexes": lambda _, c: c.build_indexes(),
     "build_manifest": lambda _, c: c.build_manifest(),

@@ -32,6 +32,7 @@ VERBS = {
     "diff": "Show the fields in which two versions of a document differ.",
     "doctor": "Test whether a bucket or folder can hold a database.",
     "drop": "Remove a collection with all that it has: its name is free then.",
+    "rename": "Refuse to give a collection another name, with the reason and what to do instead.",
     "files": "Show, reconcile, switch on and switch off readable files.",
     "forward": "Bring the log into blocks, indexes and history.",
     "function": "Register, show and drop named filters of a collection.",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["NODE_MAX", "MiscClock"]
 
 NODE_MAX = 255
+BEST_SECONDS = 60.0
+"""A time that was told counts for this long, if later answers told less: then the monotonic clock may be wrong."""
 HELD_MS = 10_000
 """The store's time stands still for this long at most, instead of going back."""
 
@@ -37,6 +39,7 @@ class MiscClock:
         self._given_us = 0
         self._seen_us = 0
         self._told: tuple[int, float] | None = None
+        self._best: tuple[int, float] | None = None
         self._shown_ms = 0
         self._is_served = False
         self._lock = threading.Lock()
@@ -57,8 +60,8 @@ class MiscClock:
 
         The wall clock if no answer told. It does not go back by less than HELD_MS: some stores tell whole seconds.
         """
-        told = self._told
-        now_ms = self._clock.now_ms() if told is None else self._since(told)
+        best = self._best
+        now_ms = self._clock.now_ms() if best is None else self._since(best)
         with self._lock:
             if not now_ms < self._shown_ms <= now_ms + HELD_MS:
                 self._shown_ms = now_ms
@@ -78,8 +81,14 @@ class MiscClock:
 
         What is not ahead of it is followed, also if the wall clock is behind.
         """
-        if time is not None:
-            self._told, self._is_served = (time, self._clock.monotonic()), is_served
+        if time is None:
+            return
+        told = time, self._clock.monotonic()
+        self._told, self._is_served = told, is_served
+        # An answer that was long on its way tells an old time: one before it may tell more, for a while.
+        best = self._best
+        if best is None or time >= self._since(best) or not self._is_better(best, told):
+            self._best = told
 
     def next(self) -> Misc:
         """A number greater than every one given or observed, but for those that were too far ahead.
@@ -102,6 +111,10 @@ class MiscClock:
         if self._told is not None:
             now_ms = max(now_ms, self._since(self._told))
         return time_us <= (now_ms + MISC_LEAD_MS_MAX) * 1000
+
+    def _is_better(self, best: tuple[int, float], told: tuple[int, float]) -> bool:
+        """Whether a time that was told before still says more about now than one that was told just now."""
+        return told[1] - best[1] < BEST_SECONDS and self._since(best) - told[0] <= HELD_MS
 
     def _since(self, told: tuple[int, float]) -> int:
         time, at = told
