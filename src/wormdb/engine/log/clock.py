@@ -86,9 +86,11 @@ class MiscClock:
         told = time, self._clock.monotonic()
         self._told, self._is_served = told, is_served
         # An answer that was long on its way tells an old time: one before it may tell more, for a while.
-        best = self._best
-        if best is None or time >= self._since(best) or not self._is_better(best, told):
-            self._best = told
+        best = self._best or told
+        passed = told[1] - best[1]
+        if passed >= BEST_SECONDS or not 0 < best[0] + 1000 * passed - time <= HELD_MS:
+            best = told
+        self._best = best
 
     def next(self) -> Misc:
         """A number greater than every one given or observed, but for those that were too far ahead.
@@ -111,10 +113,6 @@ class MiscClock:
         if self._told is not None:
             now_ms = max(now_ms, self._since(self._told))
         return time_us <= (now_ms + MISC_LEAD_MS_MAX) * 1000
-
-    def _is_better(self, best: tuple[int, float], told: tuple[int, float]) -> bool:
-        """Whether a time that was told before still says more about now than one that was told just now."""
-        return told[1] - best[1] < BEST_SECONDS and self._since(best) - told[0] <= HELD_MS
 
     def _since(self, told: tuple[int, float]) -> int:
         time, at = told
