@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from typing import TYPE_CHECKING, SupportsIndex
 
 import pytest
@@ -25,6 +26,8 @@ GARBAGE_OBJECTS = 10_000
 
 # Tests start many processes: where nobody may keep bytecode, each of them would compile the whole package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# And pytest would rewrite the assertions of all tests again, in every worker: half of what collecting them takes.
+sys.dont_write_bytecode = False
 
 # Fast by default, and the same examples each time. `make test-all` tries more, WORMDB_HYPOTHESIS=long for minutes.
 for name, examples in (("fast", 30), ("more", 150)):

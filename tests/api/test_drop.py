@@ -12,13 +12,16 @@ from wormdb.engine.commit.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, RemovedError, SnapshotTooOldError
 from wormdb.format.event import JobAttached, JobOpened
 from wormdb.settings import Settings
+from wormdb.storage.memory import MemoryStore
+from wormdb.storage.store import WrappedStore
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.system.types import WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from wormdb.api.database import Database
+    from wormdb.storage.store import Store
 
 MANUAL = Settings(forward="manual", forward_interval_ms=0)
 SCHEMA: dict[str, Any] = {
@@ -180,6 +183,47 @@ def test_readable_files_go_and_those_of_others_stay(url: str) -> None:
         assert again.rev > done.number
         assert [found.findings for found in database.verify(["Customer"])] == [()]
         assert any(key.endswith("acme/profile.json") for key in keys(database))
+
+
+class Late(WrappedStore):
+    """A store in which a rival does something before the first deletion of a readable file arrives."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.rival: Callable[[], None] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.rival is not None
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        if self.rival is not None and any(key.endswith("profile.json") for key in keys):
+            rival, self.rival = self.rival, None
+            rival()
+        super().delete_many(keys)
+
+
+@pytest.mark.parametrize("keeps_files", [True, False])
+def test_files_of_a_new_collection_that_a_late_deletion_hits_are_written_again(keeps_files: bool) -> None:
+    shared = MemoryStore()
+    late = Late(shared)
+    slow = wormdb.connect(late, schema=SCHEMA)
+    slow.model("Customer").insert({"id": "acme", "name": "Acme"})
+    slow.files.sync("Customer")
+    quick = wormdb.connect(shared, schema=SCHEMA)
+
+    def purge_and_begin_anew() -> None:
+        assert quick.drop("Customer") is not None
+        if keeps_files:
+            quick.model("Customer").insert({"id": "acme", "name": "Anew"})
+            quick.files.sync("Customer")
+            assert "org/customers/acme/profile.json" in keys(quick)
+
+    late.rival = purge_and_begin_anew
+    slow.drop("Customer")
+    assert not late.is_waiting, "it came in between"
+    assert ("org/customers/acme/profile.json" in keys(quick)) is keeps_files
+    assert [found.findings for found in quick.verify(["Customer"])] == [()]
 
 
 def test_files_that_are_switched_off_are_not_ours_any_more(url: str) -> None:

@@ -169,7 +169,7 @@ def test_a_deleted_document_is_erased_too() -> None:
 def test_a_transaction_cannot_erase() -> None:
     database = opened(filled().copy())
     with database.transaction() as tx, pytest.raises((InvalidRequestError, AttributeError)):
-        tx[database[NAME]].erase(VICTIM)  # type: ignore[attr-defined]
+        tx[database[NAME]].erase(VICTIM)
 
 
 def test_a_blob_of_its_own_goes_and_a_shared_one_stays() -> None:
@@ -212,7 +212,7 @@ def test_what_was_made_of_a_root_before_it_is_not_named_after_it(work: Callable[
     for number in range(2, 200, 3):
         world = forwarded().copy()
         database = opened(world)
-        store = Before(world, number, lambda things=database[NAME]: things.erase(VICTIM))  # type: ignore[misc]
+        store = Before(world, number, lambda things=database[NAME]: things.erase(VICTIM))  # type: ignore[misc] - bound now
         with suppress(ConflictError):
             work(opened(store, seed=9)[NAME]._ledger, aim)
         if not store.has_acted:
@@ -238,7 +238,7 @@ RIVALS: dict[str, Callable[[Database], object]] = {
 def test_whatever_a_rival_does_at_any_request_the_document_before_is_gone(rival: str) -> None:
     for number in range(1, 400, STRIDE):
         world = filled().copy()
-        store = Before(world, number, lambda world=world: RIVALS[rival](opened(world, seed=3)))  # type: ignore[misc]
+        store = Before(world, number, lambda world=world: RIVALS[rival](opened(world, seed=3)))  # type: ignore[misc] - bound now
         with suppress(NotFoundError):
             opened(store).__getitem__(NAME).erase(VICTIM)
         database = opened(world, seed=4)

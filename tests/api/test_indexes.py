@@ -20,6 +20,7 @@ from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from wormdb import Collection, Database, Document
 
@@ -208,3 +209,20 @@ def test_a_compound_index_has_32_fields_at_most(things: Collection[Document]) ->
         things.create_index(names, name="wide")
     assert [each.name for each in things.indexes()] == ["_id"]
     assert things.create_index(names[:32], name="wide").state == "ready"
+
+
+def test_an_index_that_another_process_builds_is_used_by_those_that_know_an_older_root(tmp_path: Path) -> None:
+    with wormdb.connect(str(tmp_path)) as here, wormdb.connect(str(tmp_path)) as there:
+        here["things"].insert_many({"id": f"{n:05}", "code": f"c{n}"} for n in range(3_000))
+        here["things"].forward()
+        assert there["things"].find_all({"code": "c7"})[0]["id"] == "00007"
+        here["things"].create_index("code")
+        here["things"].build_indexes()
+        assert there["things"].count() == 3_000
+        shown = there["things"].explain({"code": "c8"})
+        assert "index_lookup" in {each.strategy for each in shown.rejected if each.cost is not None}
+        before = there.cost().gets
+        for number in range(300):  # the column is kept, and the index is not: until it would have paid
+            assert len(there["things"].find_all({"code": f"c{number}"})) == 1
+        assert there["things"].explain({"code": "c8"}).strategy == "index_lookup"
+        assert there.cost().gets - before < 330

@@ -26,6 +26,7 @@ from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from wormdb.files.adopt.adopt import Adoption
     from wormdb.storage.store import Store
 
 USERS = {
@@ -127,6 +128,45 @@ def test_a_fault_at_every_write_of_an_adoption_leaves_all_or_nothing() -> None:
             assert sorted(row.id for row in after.model("User")) == IDS, f"{fault} at {number}"
             after.files.sync("User")  # of a run that ended right behind the entry the next forwarding does it
             assert after.verify(["User"])[0].is_sound, f"{fault} at {number}"
+
+
+@pytest.mark.parametrize("is_skipped", [False, True], ids=["all taken", "one skipped"])
+def test_a_run_that_was_cut_off_behind_its_entry_is_finished_by_the_next(is_skipped: bool) -> None:
+    """Files of another log, which pass for newer than ours, are written again, however often that is cut off."""
+
+    def filled() -> MemoryStore:
+        store = MemoryStore(clock=new_clock(), bound=bytes_max)
+        ensure_conditions(store, SeededChance(0))
+        for name, value in USERS.items():
+            store.put(f"org/users/{name}.json", json.dumps({**value, "_rev": 99}).encode(), Always())
+        if is_skipped:
+            store.put("org/users/worth keeping.json", b"{}", Always())
+        return store
+
+    def adopt(store: Store, seed: int = 1) -> Adoption:
+        db = database_on(store, schema_of(), seed, forward="manual")
+        return db.adopt("User", job="j", on_broken="skip" if is_skipped else "error")
+
+    clean = FaultStore(filled())
+    whole = adopt(clean)
+    assert (whole.stale, whole.counts.skipped) == (is_skipped, is_skipped)
+    traced = [one for one in clean.trace if one.verb in ("put", "delete")]
+    entry = next(place for place, one in enumerate(traced) if "/committed/" in one.key)
+    behind = [one.number for one in traced[entry:]]
+    assert len(behind) >= (3 if is_skipped else 8)
+    for number in behind:
+        inner = filled()
+        with suppress(WormError, SimulatedCrash):
+            adopt(FaultStore(inner, {number: Fault.CRASH_AFTER}))
+        again = adopt(inner, 3)
+        assert again.already, number
+        after = database_on(inner, None, 4)
+        assert sorted(row.id for row in after.model("User")) == IDS, number
+        files = {name: json.loads(inner.get(f"org/users/{name}.json").body)["_rev"] for name in USERS}
+        assert set(files.values()) == {99 if is_skipped else 1}, number
+        kept = inner.probe("org/users/worth keeping.json").found
+        assert (kept is not None) is is_skipped, number
+        assert inner.probe("org/users/.worm.db/adopt").found is None, number
 
 
 # --- paths that fit ---

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +24,7 @@ from wormdb.errors import (
     NotFoundError,
     SchemaError,
     ValidationError,
+    WormError,
 )
 from wormdb.files.contents.names import FileNames, Placement
 from wormdb.files.foreign import files as foreign_files
@@ -33,11 +36,13 @@ from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import Always
 from wormdb.system.clock import SeededChance
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wormdb.api.database import Database
+    from wormdb.storage.store import Store
 
 HIVE = {
     "year=2024/month=05/a": {"n": 1},
@@ -123,6 +128,35 @@ def test_files_in_folders_are_adopted_and_written_from_then_on(files: dict[str, 
     assert db.drop("Event") is not None
     left = [info.key for page in store.list("events/") for info in page.objects if "/.worm" not in info.key]
     assert left == []
+
+
+def test_a_crash_at_every_write_of_an_adoption_and_its_files_leaves_all_or_nothing() -> None:
+    """At one in eleven; `WORMDB_STRIDE=1` tries all of them."""
+    stride = int(os.environ.get("WORMDB_STRIDE", "11"))
+
+    def work(store: Store, seed: int = 1) -> None:
+        db = database_on(store, schema_of("@events/(id:path).json"), seed, forward="manual", block_bytes=200)
+        db.adopt("Event", job="j")
+        db.model("Event").save({"id": "2026/01/02/new", "n": 9})
+        db.forward()
+
+    clean = FaultStore(filled(plain(HIVE)))
+    work(clean)
+    writes = [one.number for one in clean.trace if one.verb in ("put", "delete")]
+    assert len(writes) > 10
+    for number in writes[::stride]:
+        inner = filled(plain(HIVE))
+        with suppress(WormError, SimulatedCrash):
+            work(FaultStore(inner, {number: Fault.CRASH_AFTER}))
+        assert database_on(inner, None, 2)["events"].count() in (0, 3, 4), number
+        work(inner, 3)
+        after = database_on(inner, None, 4)
+        assert {row.id: row["n"] for row in after.model("Event")} == {
+            **{name: value["n"] for name, value in HIVE.items()},
+            "2026/01/02/new": 9,
+        }, number
+        assert after.verify(["Event"])[0].findings == (), number
+        assert json.loads(inner.get("events/2026/01/02/new.json").body)["n"] == 9, number
 
 
 @pytest.mark.parametrize("identity", ["a//b", "/a", "a/", ".x/a", "a/_b", "a.json/b", 7])
@@ -370,6 +404,18 @@ def test_the_schema_that_is_inferred_reads_all_of_a_place(tmp_path: Path) -> Non
         assert [row["month"] for row in db.model("Hive").find(sort="n")] == [5, 6, 11]
 
 
+def test_files_by_date_are_imported_under_their_paths(tmp_path: Path) -> None:
+    write(tmp_path / "lake", plain(BY_DATE, ""))
+    (tmp_path / "schema.json").write_text(json.dumps(schema_of("@events/(id:path).json", "readwrite")))
+    place = str(tmp_path / "db")
+    with wormdb.connect(place, schema=tmp_path / "schema.json", apply=True):
+        pass
+    done = worm("import", str(tmp_path / "lake"), "--model", "Event", "--format", "entities", "--url", place)
+    assert done.code == 0, done.errors
+    with wormdb.connect(place) as db:
+        assert {row.id: row["n"] for row in db.model("Event")} == {name: each["n"] for name, each in BY_DATE.items()}
+
+
 # --- nothing fits ---
 
 
@@ -406,3 +452,25 @@ def test_a_folder_without_files_is_empty_and_a_warning_names_what_is_elsewhere(
     with opened({"events/readme.md": b"hello"}, "@events/(id:path).json") as db:
         assert db.model("Event").find_all() == []
     assert caplog.records == []
+
+
+@pytest.mark.s3
+def test_a_bucket_is_read_by_the_schema_that_its_url_proposes(s3_url: str) -> None:
+    with wormdb.connect(s3_url) as raw:
+        for key, body in plain(BY_DATE, "dated/").items():
+            raw.store.put(key, body)
+        raw.store.put("lines/year=2024/a.ndjson.gz", gzip.compress(lines({"n": 1}, {"n": 2})))
+        raw.store.put("lines/year=2025/b.ndjson.gz", gzip.compress(lines({"n": 3}))[:-5])
+    printed = worm("schema", "infer", s3_url)
+    assert (printed.code, "lines/year=2025/b.ndjson.gz" in printed.errors) == (1, True), "one of them is cut off"
+    with wormdb.connect(s3_url) as raw:
+        raw.store.put("lines/year=2025/b.ndjson.gz", gzip.compress(lines({"n": 3})))
+    schema = json.loads(worm("schema", "infer", s3_url).text)
+    with wormdb.connect(s3_url, schema=schema) as db:
+        assert [(row.id, row["year"]) for row in db.model("Line").find("n>1", sort="n")] == [
+            ("year=2024/a#2", 2024),
+            ("year=2025/b#1", 2025),
+        ]
+        assert db.adopt("Dated").counts.documents == 3
+        db.forward()
+        assert db.verify(["Dated"])[0].findings == ()

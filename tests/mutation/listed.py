@@ -7,6 +7,7 @@ The simulation has its own list (tests/simulation/mutants.py), and so has garbag
 from __future__ import annotations
 
 from tests.mutation.mutant import Mutant
+from tests.mutation.servers import SERVER_FILES, SERVER_MUTANTS
 from tests.mutation.syncing import SYNC_FILES, SYNC_MUTANTS
 from tests.mutation.transactions import TRANSACTION_FILES, TRANSACTION_MUTANTS
 
@@ -61,7 +62,7 @@ AREAS = {
         "query/planner/template.py",
     ),
     "sync": SYNC_FILES,
-    "servers": ("server/withdrawal.py", "server/routing.py"),
+    "servers": SERVER_FILES,
     "files": ("files/write/guard.py", "files/write/publication.py", "files/write/publish.py", "files/write/record.py"),
 }
 
@@ -90,9 +91,6 @@ FILES = (
     "files/write/test_sweep.py",
     "files/test_sync.py",
 )
-
-
-ROUTING = ("server/test_routing.py", "server/test_handover_sweep.py")
 
 
 MUTANTS = [
@@ -294,7 +292,7 @@ MUTANTS = [
     ),
     Mutant(
         "maintenance/gc/retired.py",
-        "one if one.at is not None or one.log > self.root.trimmed else",
+        "one if one.at is not None or one.log > root.trimmed else",
         "one if False else",
         GC,
     ),
@@ -583,20 +581,5 @@ MUTANTS = [
         reason="it ends early what loses the swap of the record, and that is looked at again in any case",
     ),
     *TRANSACTION_MUTANTS,
-    # --- servers ---
-    Mutant("server/withdrawal.py", "        if _is_withdrawn(entries, mark):", "        if False:", ROUTING),
-    Mutant(
-        "server/withdrawal.py",
-        "        if _is_withdrawn(_entries_after(view, self.number), self.mark):",
-        "        if False:",
-        ROUTING,
-    ),
-    Mutant(
-        "server/withdrawal.py",
-        "    if view.base_number > number:",
-        "    if False:",
-        reason="a root rarely moves between a look and a commit",
-    ),
-    Mutant("server/withdrawal.py", "        if found is not None:", "        if False:", ROUTING),
-    Mutant("server/routing.py", "            if found is None:", "            if True:", ROUTING),
+    *SERVER_MUTANTS,
 ]

@@ -13,7 +13,7 @@ import redis
 
 import wormdb
 from tests.server.conftest import running
-from tests.server.several import bucket_of, joined, kept_rows, two_servers
+from tests.server.several import CutProxy, bucket_of, joined, kept_rows, two_servers
 from tests.server.wire import Wire
 from wormdb.jobs.node.shards import SHARDS, name_shards, named_shards, order_of, shard_of
 from wormdb.server.accounts import Accounts, hash_password
@@ -232,16 +232,24 @@ def test_a_withdrawn_write_is_refused_also_where_the_root_has_the_withdrawal(
 ) -> None:
     monkeypatch.setattr("wormdb.server.peers.PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr("wormdb.server.peers.LIFE_SECONDS", 0.05)
-    with two_servers(place) as (first, second, proxy, _):
-        first.execute_command("BUCKET.CREATE", THERE)
-        insert(first, THERE, {"n": 0})
+    with ExitStack() as stack:
+        second = stack.enter_context(running(place))
+        proxy = CutProxy(second.address[1])
+        stack.callback(proxy.close)
+        first = joined(stack, place, 1, {2: f"resp://127.0.0.1:{proxy.port}"})
+        made: Any = redis.Redis(port=first.address[1])
+        client = stack.enter_context(made)
+        client.execute_command("BUCKET.CREATE", THERE)
+        insert(client, THERE, {"n": 0})
         proxy.mode = "hang"
-        first.execute_command("BUCKET.UPDATE", THERE, "{}", '{"$inc":{"n":1}}')
-        with wormdb.connect(place) as database:
-            database[THERE].forward()
-        assert [row["n"] for row in kept_rows(second, THERE)] == [1]
+        client.execute_command("BUCKET.UPDATE", THERE, "{}", '{"$inc":{"n":1}}')
+        client.execute_command("BUCKET.UPDATE", THERE, "{}", '{"$set":{"x":1}}')
+        owner = second.parts.service.database[THERE]
+        owner.forward()
+        assert owner._access.ledger.known().base_number > 3, "its tail does not have the withdrawal"
+        # The filter is so wide that it would change the document again.
         assert b"-NOTBEGUN" in proxy.release()
-        assert [row["n"] for row in kept_rows(second, THERE)] == [1]
+        assert [(row["n"], row["x"]) for row in kept_rows(client, THERE)] == [(1, 1)]
 
 
 def test_a_server_that_lives_again_is_handed_writes_again(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,30 @@ def test_nothing_acknowledged_is_lost_when_the_owner_dies_under_load(place: str)
 
 
 @pytest.mark.timeout(300)
+def test_writes_go_on_and_are_done_once_while_the_owner_sleeps(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        servers = [started(stack, str(tmp_path)) for _ in range(2)]
+        servers[0].client.execute_command("BUCKET.CREATE", "things")
+        primary, _ = next(server.wait_for(2, "things") for server in servers)
+        owner = next(server for server in servers if primary.endswith(f":{server.port}"))
+        (other,) = [server for server in servers if server is not owner]
+        insert(other.client, "things", 0)
+        owner.signal(signal.SIGSTOP)
+        for number in range(1, 6):
+            insert(other.client, "things", number)
+            changed = other.client.execute_command("BUCKET.UPDATE", "things", "{}", '{"$inc":{"times":1}}')
+            assert len(changed[b"object_ids"]) == number + 1
+        owner.signal(signal.SIGCONT)
+        assert owner.client.ping(), "it has read what was handed to it by now"
+        insert(owner.client, "things", 6)
+        rows = kept_rows(owner.client, "things")
+        assert sorted((row["n"], row.get("times", 0)) for row in rows) == [
+            *((number, 5 - max(number - 1, 0)) for number in range(6)),
+            (6, 0),
+        ]
+
+
+@pytest.mark.timeout(300)
 def test_a_bucket_that_one_server_removes_is_removed_for_the_others(place: str) -> None:
     with ExitStack() as stack:
         first, second = (started(stack, place) for _ in range(2))

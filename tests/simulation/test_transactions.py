@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,13 +12,13 @@ import pytest
 
 from tests.simulation.exchanges import EXCHANGES
 from tests.simulation.noted import SEVERAL_COLLECTIONS
+from tests.simulation.seeds import chunks
 from tests.simulation.transacting import RUSH, main, run_transacting
 
 if TYPE_CHECKING:
     from tests.simulation.mutants import Mutant
 
-FIRST, COUNT = (int(part) for part in os.environ.get("WORMDB_SEEDS", "0:60").split(":"))
-CHUNK = 6
+USUAL, ALL, CHUNK = 36, 60, 6
 
 # Seeds that showed a mistake, by what it was.
 REGRESSIONS = {
@@ -35,9 +34,9 @@ REGRESSIONS = {
 }
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, CHUNK))
-def test_seeds_of_transactions(first: int) -> None:
-    for seed in range(first, min(first + CHUNK, FIRST + COUNT)):
+@pytest.mark.parametrize("seeds", chunks(0, USUAL, ALL, CHUNK))
+def test_seeds_of_transactions(seeds: range) -> None:
+    for seed in seeds:
         run_transacting(seed, focus=RUSH if seed % 3 == 0 else None)
 
 

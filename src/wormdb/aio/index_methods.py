@@ -51,10 +51,27 @@ class AsyncIndexMethods(AsyncHandle[Any], Generic[T]):
             ),
         )
 
+    async def create_text_index(
+        self,
+        fields: str | Sequence[str],
+        *,
+        language: str | None = None,
+        stop_words: Sequence[str] | bool | None = None,
+        name: str | None = None,
+        wait: bool = True,
+    ) -> IndexSummary:
+        """Make an index of the words of some fields, for `find(search='red shoes')`; each may have a weight: 'title^3'."""
+        return cast(
+            "IndexSummary",
+            await self._runner.call(
+                self._inner.create_text_index, fields, language=language, stop_words=stop_words, name=name, wait=wait
+            ),
+        )
+
     async def create_vector_index(
         self, field: str, *, dimensions: int, distance: Distance = "cosine", name: str | None = None, wait: bool = True
     ) -> IndexSummary:
-        """Make an index of the vectors at a dotted field, which have so many numbers each; `name` is that of the field."""
+        """Make an index of the vectors at a dotted field, each of `dimensions` numbers; `name` is that of the field."""
         return cast(
             "IndexSummary",
             await self._runner.call(

@@ -102,6 +102,7 @@ class AdoptionRequest:
             FileNames(self.model, self.collection, placement),
             events=lambda view: self._events(view, placement),
             claim=lambda: self._claim(runtime.store, placement),
+            finish=lambda done, remove: self._finish(done, remove, runtime.store, sync),
             actor=by.actor,
             meta=by.meta,
         )
@@ -113,15 +114,20 @@ class AdoptionRequest:
             verify=options.get("verify", True),
             dry_run=options.get("dry_run", False),
         )
-        done = adopter.run(job, choices)
-        if done.number is None or choices.dry_run:
-            return done
+        return adopter.run(job, choices)
+
+    def _finish(
+        self, done: Adoption, remove: Callable[[], None], store: Store, sync: Callable[[str], object]
+    ) -> Adoption:
+        """Publish the model, and have files of another log written again; then nothing is left of the job."""
+        assert done.number is not None, "it is adopted"
         committed = CommitResult(LogNumber(done.number), Misc(0), (), done.commit_id or "")
         with landed(f"the adoption of {self.collection}", committed, rest="it is adopted; job= again does the rest"):
-            PublishedSchema(runtime.store).add(self.schema, renewed=[self.model.name])
+            PublishedSchema(store).add(self.schema, renewed=[self.model.name])
             if done.stale and self.model.files and not (done.counts.skipped or done.counts.mismatched):
                 sync(self.collection.rstrip("/"))
                 done = replace(done, stale=False)
+            remove()
         return done
 
     def _placement(self, view: View, store: Store) -> Placement:

@@ -240,6 +240,7 @@ class Ledgers:
             after_forward=self._publish_files,
             trim_floor=self._trim_floor,
             remove_files=self._remove_files,
+            mend_files=self._mend_files,
             is_distant=self._is_distant,
             writers=ThreadPool(WRITER_THREADS) if isinstance(self._pool, ThreadPool) else self._pool,
         )
@@ -291,6 +292,13 @@ class Ledgers:
         if names is None or definition.files is None or not definition.files.enabled:
             return 0  # what lies there is not ours
         return remove_files(self.files.site(self.fresh(prefix)), names, check=check)
+
+    def _mend_files(self, prefix: str) -> None:
+        from wormdb.files.sync import sync_files
+
+        ledger = self.fresh(prefix)
+        if ledger.view().definition.keeps_files:
+            sync_files(self.files.site(ledger), self.files)
 
     def of(self, prefix: str) -> Ledger:
         """The ledger of the collection in this folder. No requests; raises ClosedError."""

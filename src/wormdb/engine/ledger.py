@@ -103,6 +103,8 @@ class Runtime:
     """The lowest number of a collection's log that all readers beside the root have applied; None if there are none."""
     remove_files: Callable[..., int] = lambda *_: 0
     """Deletes the readable files of a collection, by its folder, definition, and a check before each step; how many."""
+    mend_files: Callable[[str], object] = lambda _: None
+    """Writes readable files of a collection again that a deletion of older ones, which came late, may have hit."""
     is_distant: bool = False
     """Whether an answer of the store takes so long that two are better asked for at once."""
     decisions: Decisions = field(default_factory=Decisions)

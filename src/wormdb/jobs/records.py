@@ -17,7 +17,7 @@ from wormdb.api.records import Form, Record, RowCut, cut_rows, plain_cells, read
 from wormdb.api.texts import PEEK_BYTES, find_separator, open_text, wide_encoding
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.format.segment import decode_segment
+from wormdb.format.segment import decode_folders, decode_segment
 from wormdb.jobs.parts import GZIP, FilePart, Piece
 from wormdb.jobs.target import store_at
 from wormdb.jobs.work import Course, Item, Output, ProgressListener
@@ -192,6 +192,8 @@ def _named(key: str, model: Model | None) -> Any:
     folder, _, name = key.rpartition("/")
     if model is not None and folder and name == model.path.file_name:
         return decode_segment(folder.rpartition("/")[2])
+    if model is not None and model.path.is_deep and key.endswith(model.path.extension):
+        return decode_folders(key.removesuffix(model.path.extension))
     if model is not None and model.path.is_flat and name.endswith(model.path.extension):
         return decode_segment(name.removesuffix(model.path.extension))
     return decode_segment(name.partition(".")[0])

@@ -6,7 +6,9 @@
               for one that begins a new life of the name, with the numbers that follow
 
 A purge may stop anywhere, and any process goes on with it. Whatever is deleted was listed before the root was seen
-closed once more, so it is of the life that ended; and no name of it is used again, so a deletion may come late. A root
+closed once more, so it is of the life that ended; and no name of it is used again, so a deletion may come late. Only
+readable files have fixed names: a purge that learns at its end that another one was faster has those of the new life
+written again. A root
 stays for ever: without it a process that slept would take the slots of the old log for free ones.
 
 The last entries stay for a while though the root calls them trimmed: a process that knew the log a moment ago may ask
@@ -28,7 +30,15 @@ from wormdb.engine.log.root import Register
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.moments import following_dates
 from wormdb.engine.state.trim import with_mark
-from wormdb.errors import BarrierError, ConflictError, CorruptionError, InvalidRequestError, NotFoundError, RemovedError
+from wormdb.errors import (
+    BarrierError,
+    ConflictError,
+    CorruptionError,
+    InvalidRequestError,
+    NotFoundError,
+    RemovedError,
+    WormError,
+)
 from wormdb.format.event import CollectionClosed
 from wormdb.format.root import Root
 from wormdb.settings import KNOWLEDGE_MS_MAX, REMOVED_MS
@@ -212,9 +222,23 @@ def finish(site: StoredCollection, state: RootState, *, is_silent: bool = False)
         work.bury(None if through == root.applied else _time_of(site, state))
     except ConflictError:
         log.info("%s: another process has purged it", site.collection)
+        if work.has_deleted_files:
+            _mend(site)
         return None
     log.info("%s: purged, %d objects deleted", site.collection, result.objects)
     return result
+
+
+def _mend(site: StoredCollection) -> None:
+    """Have readable files written again: a new collection may have had some of the names that were deleted late.
+
+    Costs as `sync_files` if there is one that keeps files, else what a read costs.
+    """
+    try:
+        site.runtime.mend_files(site.collection)
+    except WormError as error:
+        # The collection is purged all the same, by another process.
+        log.warning("%s: readable files may be missing, worm files sync writes them: %s", site.collection, error)
 
 
 def _check_closed(site: StoredCollection, view: View) -> None:
@@ -316,6 +340,8 @@ class _Purge:
     site: StoredCollection
     state: RootState
     root: Root
+    has_deleted_files: bool = False
+    """Whether readable files may have been deleted: their names come again, unlike all others."""
 
     def run(self, through: LogNumber) -> DropResult:
         """Delete everything but the root and entries after `through`. Raises ConflictError if the root changed."""
@@ -332,6 +358,7 @@ class _Purge:
                 bytes=result.bytes + sum(info.size for info in doomed),
                 waiting=result.waiting + sum(self._waits(info.key, through) for info in some),
             )
+        self.has_deleted_files = root.files is not None and root.files.enabled
         files = site.runtime.remove_files(site.collection, Definition.of_root(root), self._check)
         return replace(result, files=files)
 

@@ -261,14 +261,16 @@ def _parse_bucket(scheme: Scheme, bucket: str, path: str, options: dict[str, str
     prefix = unquote(path, errors="surrogateescape").rstrip("/")
     if prefix:
         _check_prefix(scheme, prefix)
-    endpoint = options.get("endpoint")
+    endpoint, account = options.get("endpoint"), _check_word(_ACCOUNT, "account", options.get("account"))
+    # Emulators of Azure have the account in the path, and not in the name of the host.
+    below = f"/{account}" if scheme == "az" and account and endpoint and endpoint.endswith(f"/{account}") else ""
     return StoreUrl(
         scheme,
         bucket,
         prefix,
-        endpoint=check_endpoint(endpoint) if endpoint else None,
+        endpoint=check_endpoint(endpoint.removesuffix(below)) + below if endpoint else None,
         region=_check_word(_REGION, "region", options.get("region")),
-        account=_check_word(_ACCOUNT, "account", options.get("account")),
+        account=account,
         encryption=_check_encryption(options.get("encryption")),
         kms_key=_check_word(_KMS_KEY, "kms_key", options.get("kms_key")),
     )

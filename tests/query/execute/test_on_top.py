@@ -118,7 +118,7 @@ def test_a_state_with_changes_on_top_answers_as_its_documents_do(world: World, d
     assert alive.keys() == documents.keys()
     for _ in range(2):
         check_answers(world, draft.view, documents, data)
-        check_answers(world, draft.seen, world.documents, data)
+    check_answers(world, draft.seen, world.documents, data)
     bare = draft.view.bare
     assert (bare.overlay, bare.count) == (draft.seen.overlay, draft.seen.count)
 

@@ -11,8 +11,11 @@ from tests.query.planner.test_planner import SHOP, index, request, text_of
 from wormdb.query.plan import Cost
 from wormdb.query.planner.cache import PlanCache, PlanChoice
 from wormdb.query.planner.planner import make_plan, shape_key
+from wormdb.query.sources.source import NothingKept
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wormdb.query.request import QueryRequest
 
 ASKED = request({"customer": "c1", "status": "paid"})
@@ -95,3 +98,29 @@ def test_a_cache_of_no_size_keeps_nothing() -> None:
     cache = PlanCache(0)
     cache.keep("shape", PlanChoice(("full",), 1, (), is_simple=True, is_plain=True, entries=0, reason="", cost=Cost()))
     assert len(cache) == 0
+
+
+class OnlyColumnsKept(NothingKept):
+    """What a process keeps that has read columns and never an index."""
+
+    level = 1
+
+    def columns(self, names: Sequence[str]) -> float:
+        return 1.0
+
+    def maps(self) -> float:
+        return 1.0
+
+
+def test_columns_are_scanned_beside_an_index_only_until_reading_it_would_have_paid() -> None:
+    cache = PlanCache()
+    columns = {"email": 200_000}
+    facts = replace(SHOP, rows=10_000, blocks=1, column_bytes=columns, is_distant=True, kept=OnlyColumnsKept())
+    asked = request({"email": "c1"})
+    plans = [make_plan(asked, facts, cache) for _ in range(2_000)]
+    ways = [plan.strategy for plan in plans]
+    first = ways.index("index_lookup")
+    assert set(ways[:first]) == {"manifest_fetch"}
+    assert 1 < first < 1_000
+    assert plans[first + 1].strategy == "index_lookup"
+    assert plans[first + 1].is_cached

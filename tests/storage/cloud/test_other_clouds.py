@@ -21,6 +21,7 @@ from wormdb.errors import (
     UnavailableError,
     WormError,
 )
+from wormdb.storage.cloud.verdict import FaultKind, Verdict, parse_fault, verdict_of
 from wormdb.storage.open import open_store
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.storage.url import parse_url
@@ -150,6 +151,38 @@ def test_azure_with_an_account_key_in_the_environment_is_signed(
     with open_store(f"az://container/pre?endpoint={script.endpoint}") as store:
         assert store.probe("key").time is not None
     assert "sig" in parse_qs(urlsplit(script.asked[0].path).query)
+
+
+def test_azure_is_asked_for_properties_with_the_right_to_read(
+    script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(CANARY.encode()).decode())
+    seen = {"ETag": '"0x1"', "Last-Modified": "Wed, 18 Nov 2026 04:00:00 GMT", "Content-Length": "0"}
+    script.answer(Reply(200, headers=seen))
+    with open_store(f"az://container/pre?endpoint={script.endpoint}") as store:
+        assert store.head("key").version == '"0x1"'
+    assert script.asked[0].method == "HEAD"
+    assert parse_qs(urlsplit(script.asked[0].path).query)["sp"] == ["r"]
+
+
+def test_a_blob_that_many_deletions_miss_is_missing() -> None:
+    said = (
+        "Object at location pre/a not found: Bulk delete request failed for key pre/a: The specified blob does not "
+        'exist. (code: 404)\n\nDebug source:\nNotFound {\n    path: "pre/a",\n    source: DeleteFailed {\n        '
+        'path: "pre/a",\n        code: "404",\n        reason: "The specified blob does not exist.",\n    },\n}'
+    )
+    fault = parse_fault(FaultKind.MISSING, said)
+    assert verdict_of(parse_url("az://container/pre?account=account"), "DELETE", fault) is Verdict.MISSING
+
+
+def test_an_emulator_of_azure_has_the_account_in_its_path() -> None:
+    text = "az://container/pre?account=one&endpoint=http://127.0.0.1:10000/one"
+    assert parse_url(text).endpoint == "http://127.0.0.1:10000/one"
+    assert parse_url(str(parse_url(text))) == parse_url(text)
+    for wrong in ("http://127.0.0.1:10000/two", "http://127.0.0.1:10000/two/one"):
+        with pytest.raises(InvalidRequestError, match="more than a host and a port"):
+            parse_url(f"az://container/pre?account=one&endpoint={wrong}")
 
 
 def test_azure_without_an_account_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

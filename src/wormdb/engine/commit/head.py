@@ -25,13 +25,13 @@ from wormdb.engine.state.prepared import after_events, from_root
 from wormdb.engine.state.projection import LogStage
 from wormdb.engine.state.view import EmptyBase, Overlay, View, sequence_of
 from wormdb.errors import CorruptionError
-from wormdb.format.event import JobAttached, SchemaChanged
+from wormdb.format.event import IndexReady, JobAttached, SchemaChanged
 from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TAIL_PROBES_MAX, TRANSACTION_PENDING_BYTES_MAX
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.clock import MiscClock
@@ -469,6 +469,9 @@ class Head:
                 return None  # the collection was made anew since
             self.absorb(record)
             number = record.number
+        # If another process built an index, its tree is in a root that is newer than the one known here.
+        if _make_ready(tail.records) and not self._is_current(self._register.read(), LogNumber(number + 1)):
+            return None
         # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
         # a moment. Only what no root has applied yet stays for an hour.
         if tail.ended:
@@ -537,6 +540,11 @@ class Head:
 def _is_carried(pending: Sequence[Prepared]) -> bool:
     """Whether a root has room for what is pending."""
     return not pending or sum(one.size for one in pending) <= TRANSACTION_PENDING_BYTES_MAX
+
+
+def _make_ready(records: Iterable[LogRecord]) -> bool:
+    """Whether an index can be used from one of some entries on."""
+    return any(isinstance(event, IndexReady) for record in records for event in record.entry.events)
 
 
 def _is_alone(entry: Entry) -> bool:

@@ -98,6 +98,8 @@ class Adopter:
     """The definition that the collection gets, as events, for a state; no requests."""
     claim: Callable[[], None]
     """Called before anything is written: makes sure that no other collection has the folders of the files."""
+    finish: Callable[[Adoption, Callable[[], None]], Adoption]
+    """Does what follows the entry, and then has the record of the job removed: a run that is cut off before goes on."""
     actor: str | None = None
     meta: bytes | None = None
     told: Callable[[str, int, int], None] = lambda _what, _done, _total: None
@@ -126,12 +128,25 @@ class Adopter:
         job = job_id(job) if job is not None else WriteId(chosen)
         done = view.jobs.known.get(job)
         if done is not None and done.state == "attached":
-            if not choices.dry_run:
-                keeper.remove()
             model = self.names.model
-            return Adoption(self.collection, model.name, model.mode, job, done.number, AdoptionCounts(), already=True)
+            found = Adoption(self.collection, model.name, model.mode, job, done.number, AdoptionCounts(), already=True)
+            return found if choices.dry_run else self._finished(found, keeper, view)
         check_unmanaged(view, self.collection)
         return _AdoptionRun(self, keeper, job, choices, view).run()
+
+    def _finished(self, found: Adoption, keeper: RecordKeeper, view: View) -> Adoption:
+        """Do what a run that was cut off behind its entry left to be done: its record is there. Reads all files."""
+        if keeper.record is None or keeper.record.job != found.job:
+            return self.finish(found, keeper.remove)
+        store = self.runtime.store
+        inventory = take_inventory(store, self.names, lambda done: self.told("listing", done, 0))
+        reader = DocumentReader(store, self.runtime.pool, self.names, keeper.record.limit)
+        all_of_it = AdoptionChoices(on_broken="skip", on_mismatch="entity")
+        seen = survey(
+            reader, inventory, all_of_it, (), lambda done: self.told("reading", done, len(inventory.documents))
+        )
+        counts = AdoptionCounts(skipped=seen.counts.skipped, mismatched=seen.counts.mismatched)
+        return self.finish(replace(found, counts=counts, resumed=True, stale=seen.log > view.number), keeper.remove)
 
 
 def check_unmanaged(view: View, collection: str) -> None:
@@ -210,7 +225,7 @@ class _AdoptionRun:
             )
         committed = self._commit(attached)
         result = self._result(found, committed.number, is_resumed=record is not None)
-        return replace(result, commit_id=committed.id or None)
+        return adopter.finish(replace(result, commit_id=committed.id or None), self._keeper.remove)
 
     def _plan(self, inventory: Inventory) -> bytes:
         """What must be the same for a run to go on with what another one wrote."""
@@ -281,7 +296,6 @@ class _AdoptionRun:
             if done is None or done.state != "attached":
                 raise
             committed = CommitResult(LogNumber(done.number), Misc(done.misc), ())
-        self._keeper.remove()
         return committed
 
     def _result(self, found: AdoptionSurvey, number: int | None, *, is_resumed: bool) -> Adoption:

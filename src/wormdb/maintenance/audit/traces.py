@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wormdb.maintenance.collection import StoredCollection
 
-__all__ = ["Trace", "find_traces"]
+__all__ = ["DocumentTrace", "find_traces"]
 
 _FRAME_BYTES_MAX: Final = 2**32 - 1
 _KIND_AT: Final = 4
@@ -43,7 +43,7 @@ _IDENTITIES: Final = ("_id", "id", "entityId")
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class DocumentTrace:
     """A place where an id or a value was found."""
 
     key: str
@@ -60,7 +60,7 @@ def find_traces(
     values: Sequence[str] = (),
     folders: Iterable[str] = (),
     told: Callable[[str], None] | None = None,
-) -> list[Trace]:
+) -> list[DocumentTrace]:
     """What can be found of the document of an id, and of some `values`, in a collection; nothing is written.
 
     `folders` are those of its readable files elsewhere. 1 LIST for each 1,000 objects and 1 GET for each object, past
@@ -87,7 +87,7 @@ def _is_of_another(key: str, collection: str) -> bool:
     return bool(found) and before != collection
 
 
-def _unowned_blobs(site: StoredCollection) -> list[Trace]:
+def _unowned_blobs(site: StoredCollection) -> list[DocumentTrace]:
     """Blobs to which no document refers: whose they were is not known any more."""
     folder = site.paths.blobs
     there = {
@@ -100,7 +100,11 @@ def _unowned_blobs(site: StoredCollection) -> list[Trace]:
         return []
     view = site.ledger().view()
     owned = {key for _, held in view.scan() for key in blob_keys_in(held.document) | blob_keys_in(held.trash)}
-    return [Trace(path, "no document refers to this blob") for key, path in sorted(there.items()) if key not in owned]
+    return [
+        DocumentTrace(path, "no document refers to this blob")
+        for key, path in sorted(there.items())
+        if key not in owned
+    ]
 
 
 @dataclass(slots=True)
@@ -109,7 +113,7 @@ class _Search:
 
     identity: Any
     values: tuple[str, ...]
-    found: list[Trace] = field(default_factory=list)
+    found: list[DocumentTrace] = field(default_factory=list)
     _text: str = field(init=False)
     _keys: tuple[bytes, ...] = field(init=False)
     _value_keys: tuple[bytes, ...] = field(init=False)
@@ -140,7 +144,7 @@ class _Search:
             self._add(key, f"it cannot be read: {error.reason}")
 
     def _add(self, key: str, what: str, *, is_mention: bool = False) -> None:
-        trace = Trace(key, what, is_mention)
+        trace = DocumentTrace(key, what, is_mention)
         if trace not in self.found:
             self.found.append(trace)
 

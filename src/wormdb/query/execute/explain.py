@@ -230,12 +230,8 @@ def _detail(node: Node) -> str:
             return tree.text
         case Order(_, sort, first):
             return f"{sort if sort.fields else '_id'}{'' if first is None else f', first {first:,}'}"
-        case NearestScan(name, near, probes, child):
-            return f"{name}, {near.distance}, {_probed(probes)}{'' if child is None else ', only ids below'}"
-        case Rank(_, near, enough):
-            least = "" if near.min_score is None else f", score {near.min_score:g} or more"
-            of = "" if enough is None else f" of {_counted(enough, 'candidate')}"
-            return f"{near.field}, {near.distance}, first {near.k:,}{of}{least}"
+        case NearestScan() | Rank():
+            return _nearest_detail(node)
         case Part(_, offset, limit):
             parts = [f"offset {offset:,}"] if offset else []
             return ", ".join([*parts, *([f"limit {limit:,}"] if limit is not None else [])])
@@ -243,8 +239,14 @@ def _detail(node: Node) -> str:
             return ""
 
 
-def _probed(probes: int | None) -> str:
-    return "all lists" if probes is None else _counted(probes, "list")
+def _nearest_detail(node: NearestScan | Rank) -> str:
+    near = node.near
+    if isinstance(node, NearestScan):
+        lists = "all lists" if node.probes is None else _counted(node.probes, "list")
+        return f"{node.index}, {near.distance}, {lists}{'' if node.child is None else ', only ids below'}"
+    least = "" if near.min_score is None else f", score {near.min_score:g} or more"
+    of = "" if node.enough is None else f" of {_counted(node.enough, 'candidate')}"
+    return f"{near.field}, {near.distance}, first {near.k:,}{of}{least}"
 
 
 # --- texts ---

@@ -46,6 +46,8 @@ class PlanChoice:
     """How much was kept then (`Residency.level`)."""
     template: PlanTemplate | None = None
     """The plan without its values, if that is all it takes."""
+    patience: int = 0
+    """How often it is used before another way is tried that is cheaper once its index is kept; 0 for always."""
 
     def fits(self, facts: Facts) -> bool:
         """Whether it was made for this root and these indexes, and when about as much was kept as now."""
@@ -61,6 +63,9 @@ class PlanCache:
         """For at most `size` shapes; 0 keeps none."""
         self._size = size
         self._choices: OrderedDict[Hashable, PlanChoice] = OrderedDict()
+        self._uses: dict[Hashable, int] = {}
+        """How often choices with patience were used, by shape; one that does not fit any more leaves its count."""
+        self._due: set[Hashable] = set()
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -75,8 +80,21 @@ class PlanCache:
             if not found.fits(facts):
                 del self._choices[key]
                 return None
+            if found.patience:
+                uses = self._uses[key] = self._uses.get(key, 0) + 1
+                if uses > found.patience:
+                    del self._choices[key], self._uses[key]
+                    self._due.add(key)
+                    return None
             self._choices.move_to_end(key)
             return found
+
+    def is_due(self, key: Hashable) -> bool:
+        """Whether the last choice for a shape was used up, asked once. No requests."""
+        with self._lock:
+            is_due = key in self._due
+            self._due.discard(key)
+            return is_due
 
     def keep(self, key: Hashable, choice: PlanChoice) -> None:
         """Remember a choice. No requests."""
@@ -84,9 +102,13 @@ class PlanCache:
             self._choices[key] = choice
             self._choices.move_to_end(key)
             while len(self._choices) > self._size:
-                self._choices.popitem(last=False)
+                gone, _ = self._choices.popitem(last=False)
+                self._uses.pop(gone, None)
+                self._due.discard(gone)
 
     def clear(self) -> None:
         """Forget everything. No requests."""
         with self._lock:
             self._choices.clear()
+            self._uses.clear()
+            self._due.clear()

@@ -192,13 +192,17 @@ def estimate(
     selectivity: Selectivity,
     wanted: float | None = None,
     seen: dict[int, Estimate] | None = None,
+    *,
+    has_nodes: bool = False,
 ) -> Estimate:
     """What a plan takes if `wanted` of its rows are read; None for all. No requests.
+
+    With `has_nodes` as if all nodes of indexes were kept: what the plan takes once it was used for a while.
 
     `seen` is filled with what was found for each node, by `id`. `selectivity` remembers for other plans of the same
     request what was found out about the rows of the answer.
     """
-    found = _Estimator(facts, selectivity, _asked_of(node), seen).of(node, wanted)
+    found = _Estimator(facts, selectivity, _asked_of(node), seen, has_nodes).of(node, wanted)
     if found.form == "texts":
         found = _above(found, found.rows, found.rows * DECODED)
         if seen is not None:
@@ -225,6 +229,7 @@ class _Estimator:
     selectivity: Selectivity
     asked: frozenset[str]
     seen: dict[int, Estimate] | None
+    has_nodes: bool
 
     def of(self, node: Node, wanted: float | None) -> Estimate:
         found = self._of_leaf(node, wanted) if isinstance(node, Leaf) else self._of_inner(node, wanted)
@@ -364,7 +369,8 @@ class _Estimator:
         name, spans = node.index, node.spans
         found = self.selectivity.entries(name, spans)
         taken = found if wanted is None else min(wanted, found)
-        height, kept = self._height(name), self.facts.kept.nodes(name, spans, reverse=node.reverse)
+        height = self._height(name)
+        kept = 1.0 if self.has_nodes else self.facts.kept.nodes(name, spans, reverse=node.reverse)
         leaves = max(taken / NODE_ENTRIES, min(len(spans), taken), 1.0)
         # The upper levels are shared by all ranges, and stay in caches.
         nodes = (height - 1 + leaves) * (1.0 - kept) if height else 0.0

@@ -9,6 +9,7 @@ this request.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -97,7 +98,7 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
     question = Question(request, facts, _simplified(request.filter, facts))
     if isinstance(question.tree, MatchNone):
         return _empty(request)
-    best, others = _rate(question)
+    best, others = _rate(question, is_due=cache is not None and cache.is_due(key))
     reason, rejected = best.candidate.reason(), _rejected(question, best, others)
     if cache is not None:
         is_simple = question.tree is request.filter
@@ -116,6 +117,7 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
                 rejected=rejected,
                 level=facts.kept.level,
                 template=make_template(best.root, request, facts) if is_simple else None,
+                patience=_patience(question, best, others),
             ),
         )
     return QueryPlan(best.root, best.candidate.strategy, reason, best.estimate.cost, rejected)
@@ -158,20 +160,24 @@ def _simplified(tree: Filter, facts: Facts) -> Filter:
 # --- the choice ---
 
 
-def _rated(question: Question, without: Collection[str] = ()) -> list[_RatedCandidate]:
+def _rated(question: Question, without: Collection[str] = (), *, has_nodes: bool = False) -> list[_RatedCandidate]:
     selectivity, speed = Selectivity(question.facts), speed_of(question.facts)
     found = []
     for propose in _WAYS.values():
         for candidate in propose(question, ()):
             root = optimize(candidate.root, selectivity, without=without)
-            expected = estimate(root, question.facts, selectivity, question.request.first)
+            expected = estimate(root, question.facts, selectivity, question.request.first, has_nodes=has_nodes)
             found.append(_RatedCandidate(candidate, root, expected, expected.score(speed)))
     return sorted(found, key=lambda rated: rated.score)
 
 
-def _rate(question: Question) -> tuple[_RatedCandidate, list[_RatedCandidate]]:
-    """The best that may be used, and all others."""
-    rated = _rated(question)
+def _rate(question: Question, *, is_due: bool) -> tuple[_RatedCandidate, list[_RatedCandidate]]:
+    """The best that may be used, and all others; `is_due` if the nodes of an index are to be read for later requests.
+
+    What is kept makes a plan cheaper, so that the cheapest for each request may stay the same for ever: columns that
+    were read once are scanned again and again beside an index that was never read. See `_patience`.
+    """
+    rated = _rated(question, has_nodes=is_due)
     wanted = question.request.strategy
     allowed = [each for each in rated if wanted in {None, each.candidate.strategy}]
     if not allowed:
@@ -180,6 +186,24 @@ def _rate(question: Question) -> tuple[_RatedCandidate, list[_RatedCandidate]]:
         raise InvalidRequestError(f"Strategy {wanted!r} not available", reason=reason, fix=fix)
     best = allowed[0]
     return best, [each for each in rated if each is not best]
+
+
+def _patience(question: Question, best: _RatedCandidate, others: Sequence[_RatedCandidate]) -> int:
+    """After how many requests of this shape what they took too much is what it takes to read an index; 0 for never.
+
+    As long as one rents skis: whoever buys them when the rents have reached their price pays twice the least at most.
+    """
+    if question.request.strategy is not None or best.candidate.strategy == "index_lookup":
+        return 0
+    selectivity, speed = Selectivity(question.facts), speed_of(question.facts)
+    found = []
+    for each in others:
+        if each.candidate.strategy != "index_lookup":
+            continue
+        later = estimate(each.root, question.facts, selectivity, question.request.first, has_nodes=True).score(speed)
+        if later < best.score:
+            found.append(ceil((each.score - later) / (best.score - later)))
+    return min(found, default=0)
 
 
 def _rejected(question: Question, best: _RatedCandidate, others: Sequence[_RatedCandidate]) -> tuple[RejectedPlan, ...]:

@@ -480,6 +480,8 @@ class CloudStore(Store):
 
     def _info(self, meta: ObjectMeta) -> ObjectInfo:
         version = meta["version"] if self._url.scheme == "gs" else meta["e_tag"]
+        if version and self._url.scheme == "az" and not version.startswith('"'):
+            version = f'"{version}"'  # in a listing Azure leaves out the quotes that all its other answers have
         return ObjectInfo(
             meta["path"], meta["size"], _milliseconds(meta["last_modified"]), Version(version) if version else None
         )

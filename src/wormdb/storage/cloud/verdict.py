@@ -239,6 +239,8 @@ _METADATA = re.compile(
     flags=re.MULTILINE,
 )
 # One key of a bulk delete was refused: the answer as a whole was a success, so there is no status.
+# A part of Azure's answer to many deletions at once: the library tells its status, and not its code.
+_NO_BLOB = re.compile(r'\bDeleteFailed \{\s*path: "[^"]*",\s*code: "404"')
 _UNDELETED = re.compile(r'^ +source: DeleteFailed \{\n +path: ".*",\n +code: "(\w+)",$', flags=re.MULTILINE)
 _PATH = re.compile(r'^ +path: "(.*)",$', flags=re.MULTILINE)
 
@@ -302,6 +304,8 @@ def parse_fault(kind: FaultKind, text: str) -> ObstoreFault:
     if undeleted := _UNDELETED.search(structured):
         code = undeleted[1]
         kind = FaultKind.DENIED if code == "AccessDenied" else kind
+    if _NO_BLOB.search(structured):
+        code = "BlobNotFound"
     return ObstoreFault(
         kind=kind,
         status=int(status[1]) if status else None,
