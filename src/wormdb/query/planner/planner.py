@@ -256,7 +256,7 @@ def _nearest_plans(
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
     selectivity, speed = Selectivity(facts), speed_of(facts)
-    _rate(question)  # raises if the strategy that was asked for is impossible
+    _rate(question, is_due=False)  # raises if the strategy that was asked for is impossible
     ways = [
         NearestWay(rated.candidate.strategy, rated.candidate.what, nearest.why_exact(rated.candidate.reason()), root)
         for rated in _rated(question, without)
