@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.engine.log.paths import ENGINE_FOLDER, TRANSACTIONS_FOLDER
+from wormdb.engine.log.paths import ENGINE_FOLDER, INDEX_FILES, MANIFEST_FILES, TRANSACTIONS_FOLDER
 from wormdb.errors import CorruptionError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.blob import BlobKey, blob_keys_in
@@ -238,8 +238,9 @@ class _Search:
             for part in content:
                 self._walk(key, part, is_file=is_file)
         elif isinstance(content, str):
-            # In messages ids are bytes: a text is the name of a thing, or an actor.
-            self._string(key, content, is_mention=True)
+            # In messages ids are bytes: a text is the name of a thing, or an actor. In files it is a field of another
+            # document. But tables of readable files, and the record of their bounds, have ids as texts.
+            self._string(key, content, is_mention=not _is_table(key))
         elif isinstance(content, bytes):
             self._bytes(key, content)
 
@@ -284,6 +285,10 @@ class _Search:
             json.encode(content[name]).decode() == self._text for name in _IDENTITIES if name in content
         )
         self._add(key, "it has a version of the document" if own else "a document mentions it", is_mention=not own)
+
+
+def _is_table(key: str) -> bool:
+    return f"/{INDEX_FILES}" in key or f"/{MANIFEST_FILES}" in key or key.endswith(f"{ENGINE_FOLDER}files")
 
 
 def _meets(form: bytes, data: bytes) -> bool:
