@@ -422,8 +422,8 @@ MUTANTS = [
     ),
     Mutant(
         "engine/forward/rebuild.py",
-        "self.old.root.versions != self.root.versions",
-        "False",
+        "return is_same and self.old.root.versions == self.root.versions",
+        "return is_same",
         ("jobs/test_rebuild.py", "versions/test_versions_overtaken.py"),
     ),
     Mutant(

@@ -34,7 +34,7 @@ TRANSACTION_MUTANTS = [
     ),
     Mutant(
         "engine/commit/validate.py",
-        "waits = any(isinstance(event, _WAITING) for event in events)",
+        "waits = any(isinstance(event, WAITING) for event in events)",
         "waits = False",
         TRANSACT,
     ),

@@ -128,7 +128,7 @@ def group_unlocked() -> AbstractContextManager[object]:
 
 def events_over_pending() -> AbstractContextManager[object]:
     """What a job attaches, and definitions, do not wait for what is pending."""
-    return mock.patch.object(validate, "_WAITING", ())
+    return mock.patch.object(validate, "WAITING", ())
 
 
 def reads_unvalidated() -> AbstractContextManager[object]:

@@ -100,7 +100,7 @@ class IndexDescription:
     size: int = 0
     """Stored bytes of these."""
     is_outgrown: bool = False
-    """Whether these learned from few of the documents that there are now; `worm pipeline rebuild` makes them anew."""
+    """Whether these learned from few of the documents that there are now; `worm table rebuild` makes them anew."""
     options: Mapping[str, Any] | None = None
     """What such an index was made with; None for others."""
 

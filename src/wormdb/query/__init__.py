@@ -12,7 +12,6 @@ PUBLIC = {
     "execute.search": "text searches over documents",
     "execute.populate": "documents that others refer to, put in their places",
     "planner.cache": "plans that are kept, by the shape of requests",
-    "planner.planner": "the plan of one request, and whether two plans are alike",
     "sources.source": "what a source must give, and what a planner knows of it",
     "sources.engine": "a view of a collection as a source",
     "sources.past": "a moment of history as a source",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.commit.operations import Insert, Pending
 from wormdb.engine.lists.definition import check_lists
-from wormdb.engine.state.view import View, is_uncounted
+from wormdb.engine.state.counted import is_uncounted
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from wormdb.engine.index.unique import UniqueOwners
+    from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
 
 __all__ = ["InsertResult", "check_inserts", "sampled"]

@@ -24,7 +24,8 @@ from wormdb.engine.commit.operations import Insert, Operation
 from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.lists.definition import check_lists
 from wormdb.engine.log.objects import NewObject
-from wormdb.engine.state.view import StoredVersion, View, check_counted, greatest_sequence, id_key
+from wormdb.engine.state.counted import check_counted
+from wormdb.engine.state.view import StoredVersion, View, greatest_sequence, id_key
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, PermissionDeniedError, UniqueViolationError
 from wormdb.format import json

@@ -9,7 +9,7 @@ documents may trade them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, assert_never
 
 from wormdb.engine.commit.operations import (
     ApartError,
@@ -28,24 +28,16 @@ from wormdb.engine.commit.operations import (
     trashed,
 )
 from wormdb.engine.index.unique import UniqueOwners
+from wormdb.engine.state.counted import check_counted
 from wormdb.engine.state.definition import settled
-from wormdb.engine.state.prepared import Footprint, Prepared
+from wormdb.engine.state.prepared import WAITING, Footprint, Prepared
 from wormdb.engine.state.upgrade import document_of
-from wormdb.engine.state.view import Overlay, StoredVersion, check_counted, id_key, sequence_of
+from wormdb.engine.state.view import Overlay, StoredVersion, id_key, sequence_of
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, RemovedError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.change import LoggedBatch, LoggedChange
 from wormdb.format.event import (
-    RESERVED,
-    BlobCondemned,
-    CollectionClosed,
-    DocumentErased,
-    IndexCreated,
-    IndexReady,
-    JobAttached,
-    ListsCreated,
-    SchemaChanged,
     TransactionFinished,
     TransactionPrepared,
 )
@@ -83,20 +75,6 @@ class HeadState(Protocol):
     def sequence(self) -> int:
         """The greatest id made of digits at that state."""
         ...
-
-
-_WAITING: Final = (
-    SchemaChanged,
-    IndexCreated,
-    ListsCreated,
-    IndexReady,
-    JobAttached,
-    BlobCondemned,
-    DocumentErased,
-    CollectionClosed,
-    *RESERVED,
-)
-"""Events after which what a transaction has prepared might not be right: they come when none is pending."""
 
 
 class Group:
@@ -277,7 +255,7 @@ class Group:
 
     def _check_free(self, footprint: Footprint, events: Sequence[Event] = ()) -> None:
         """Raise LockedError if transactions hold what a batch touches; some events wait for all of them."""
-        waits = any(isinstance(event, _WAITING) for event in events)
+        waits = any(isinstance(event, WAITING) for event in events)
         by = tuple(one for one in self._pending if waits or one.stands_before(footprint, self._definition))
         if by:
             raise LockedError(f"commit to {self._collection}", by)

@@ -18,7 +18,19 @@ from wormdb.engine.state.view import greatest_sequence, id_key
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import CorruptionError
 from wormdb.format import json
-from wormdb.format.event import TransactionFinished, TransactionPrepared
+from wormdb.format.event import (
+    RESERVED,
+    BlobCondemned,
+    CollectionClosed,
+    DocumentErased,
+    IndexCreated,
+    IndexReady,
+    JobAttached,
+    ListsCreated,
+    SchemaChanged,
+    TransactionFinished,
+    TransactionPrepared,
+)
 from wormdb.format.root import PendingTransaction
 from wormdb.system.types import LogNumber
 
@@ -32,8 +44,30 @@ if TYPE_CHECKING:
     from wormdb.format.event import Event
     from wormdb.format.kinds import Document
 
-__all__ = ["Decisions", "Footprint", "Prepared", "after_events", "carried", "from_root", "values_of", "with_committed"]
+__all__ = [
+    "WAITING",
+    "Decisions",
+    "Footprint",
+    "Prepared",
+    "after_events",
+    "carried",
+    "from_root",
+    "values_of",
+    "with_committed",
+]
 
+WAITING: Final = (
+    SchemaChanged,
+    IndexCreated,
+    ListsCreated,
+    IndexReady,
+    JobAttached,
+    BlobCondemned,
+    DocumentErased,
+    CollectionClosed,
+    *RESERVED,
+)
+"""Events after which what a transaction has prepared might not be right: they come when none is pending."""
 DECISIONS_MAX: Final = 65_536
 """How many decisions a process remembers; a forgotten one is read again."""
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from wormdb.engine.state.jobs import NO_JOBS
-from wormdb.errors import LimitExceededError
 from wormdb.format import json
 from wormdb.format.entry import Entry, LoggedBatch
 from wormdb.format.event import DocumentErased
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from wormdb.engine.state.prepared import Prepared
     from wormdb.engine.tree.definition import Index
     from wormdb.format.entry import LoggedChange
-    from wormdb.schema.model import Model
 
 __all__ = [
     "AttachedBlocks",
@@ -44,10 +42,8 @@ __all__ = [
     "TopOverlay",
     "View",
     "changed_after",
-    "check_counted",
     "greatest_sequence",
     "id_key",
-    "is_uncounted",
     "merge_newest",
     "sequence_of",
 ]
@@ -75,26 +71,6 @@ def greatest_sequence(identities: Iterable[bytes]) -> int:
     """The greatest `sequence_of` some ids; 0 if there is none."""
     texts = [one[1:-1] for one in identities if one[:1] == b'"' and len(one) <= SEQUENCE_DIGITS_MAX + 2]
     return max(map(int, filter(bytes.isdigit, texts)), default=0)
-
-
-def is_uncounted(identity: bytes) -> bool:
-    """Whether an id, given as extended JSON, is of more digits than the counter of a collection ever gives."""
-    digits = identity[1:-1]
-    return identity[:1] == b'"' and len(digits) > SEQUENCE_DIGITS_MAX and digits.isdigit()
-
-
-def check_counted(identity: bytes, model: Model | None) -> None:
-    """Raise LimitExceededError if a new document's id is beyond the counter of a model whose ids are numbers.
-
-    The counter would not see it. Documents that older releases wrote with such ids are left alone: no number is ever
-    as long as they are.
-    """
-    if model is not None and model.id == "seq" and is_uncounted(identity):
-        raise LimitExceededError(
-            f"id {json.decode(identity, name='document id')[:60]!r} of a new document",
-            reason=f"ids of this model are numbers of at most {SEQUENCE_DIGITS_MAX} digits",
-            fix="choose a smaller number, or leave the id out",
-        )
 
 
 class StoredVersion(msgspec.Struct, frozen=True):
