@@ -460,7 +460,7 @@ class EngineSource:
         return self._known.reader(self.view, found.index, self.ledger)
 
     def expect_documents(self) -> None:
-        """As `ListSource`. 1 GET for each block whose page map is not kept, if few: others may not be needed."""
+        """As `ListSource`. 1 GET for each block whose page map is not kept, if there are few blocks."""
         base = self.view.base
         root = None if self.view.place is None else self.view.place.root
         if root is None or not isinstance(base, RunBase) or root.block_pages or len(root.blocks) > MAPS_AHEAD:
