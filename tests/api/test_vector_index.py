@@ -14,7 +14,7 @@ import wormdb
 from wormdb.bql.match import compile_filter
 from wormdb.bql.nearest import DISTANCES, Near, nearest
 from wormdb.bql.parse import parse_filter
-from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError, SchemaError
+from wormdb.errors import AlreadyExistsError, InvalidRequestError, MissingExtraError, NotFoundError, SchemaError
 from wormdb.query.execute.answer import run_plan
 from wormdb.query.planner.planner import candidates
 from wormdb.query.request import QueryRequest
@@ -233,6 +233,23 @@ def test_options_that_cannot_be_are_refused(things: Collection[Document], change
 def test_requests_of_a_cold_search_are_few(things: Collection[Document]) -> None:
     things.create_vector_index("v", dimensions=8)
     assert replace(things.explain(near={"v": {"vector": [1.0] * 8}}), rejected=()).estimated_requests <= 6
+
+
+def test_a_process_without_the_extra_writes_and_says_what_it_lacks(
+    things: Collection[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    things.create_vector_index("v", dimensions=8)
+    with monkeypatch.context() as without:
+        without.setattr("wormdb.engine.lists.codes.load", lacking)
+        things.insert({"id": "new", "v": [1.0] * 8})
+        with pytest.raises(MissingExtraError, match="numpy"):
+            things.forward()
+    things.forward()
+    assert things.describe_index("v").entries == 701
+
+
+def lacking(module: str) -> Any:
+    raise MissingExtraError(f"indexes of vectors needs the package {module}", fix="pip install 'wormdb[vector]'")
 
 
 def model_with(index: dict[str, Any]) -> dict[str, Any]:
