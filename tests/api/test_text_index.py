@@ -84,9 +84,9 @@ def test_any_history_is_searched_as_its_documents(before: list[Any], after: list
             assert found.count() == len(expected)
             ready = things.indexes()[-1].state == "ready"
             for strategy in ("full_scan", "index_lookup") if ready else ("full_scan",):
-                assert told(things.find(search=text, strategy=strategy)) == expected  # type: ignore[arg-type]
+                assert told(things.find(search=text, strategy=strategy)) == expected
                 low = [each for each in expected if each[0] < 5]
-                assert told(things.find({"_id": {"$lt": 5}}, search=text, strategy=strategy, limit=2)) == low[:2]  # type: ignore[arg-type]
+                assert told(things.find({"_id": {"$lt": 5}}, search=text, strategy=strategy, limit=2)) == low[:2]
         things.forward()
         assert [each for each in database.verify() if not each.is_sound] == []
 
@@ -113,7 +113,7 @@ def test_mongodb_spells_a_search_as_text(shop: Collection[Document]) -> None:
     found = shop.find(
         {"$text": {"$search": "red 7 -9"}, "_id": {"$lt": 12}},
         {"title": 1, "score": {"$meta": "textScore"}},
-        sort=[("score", {"$meta": "textScore"})],  # type: ignore[list-item]
+        sort=[("score", {"$meta": "textScore"})],  # type: ignore[list-item] # as in MongoDB
         limit=3,
     )
     rows = found.to_list()

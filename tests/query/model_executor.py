@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.nearest import nearest
+from wormdb.bql.search.fusion import fuse
 from wormdb.bql.search.rank import rank_documents
 from wormdb.bql.sorting import sort_key
 from wormdb.engine.blocks.portion import DOCUMENT
@@ -26,6 +27,7 @@ from wormdb.query.physical.question import filter_paths, order_paths
 from wormdb.query.plan import (
     Empty,
     Fetch,
+    Fused,
     IdLookup,
     IndexCount,
     IndexScan,
@@ -117,7 +119,7 @@ class Model:
                 order = sort_key(sort)
                 ordered = sorted(rows.keys, key=lambda key: order(self.documents[key]))
                 return Rows(ordered[:first], rows.known)
-            case Rank() | TextScan():
+            case Rank() | TextScan() | Fused():
                 return self._ranked(node, request)
             case Part(child, offset, limit):
                 rows = self._after(self._run(child, request), request)
@@ -126,7 +128,10 @@ class Model:
             case IndexCount() | NearestScan():
                 raise AssertionError("a count has no rows, and candidates are not exact")
 
-    def _ranked(self, node: Rank | TextScan, request: QueryRequest) -> Rows:
+    def _ranked(self, node: Rank | TextScan | Fused, request: QueryRequest) -> Rows:
+        if isinstance(node, Fused):
+            closest, searched = (self._run(child, request).keys for child in (node.nearest, node.searched))
+            return Rows([key for key, _ in fuse(closest, searched, node.weight)], frozenset(["_id"]))
         if isinstance(node, Rank):
             best = nearest(node.near, [self.documents[key] for key in self._run(node.child, request).keys])
             return Rows([encode_key(document["_id"]) for _, document in best], None)

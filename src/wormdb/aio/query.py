@@ -140,10 +140,14 @@ class AsyncQuery(AsyncHandle[Any], Generic[T]):
         fields: Sequence[str] | None = None,
         language: str | None = None,
         stop_words: Sequence[str] | bool | None = None,
+        weight: float | None = None,
     ) -> AsyncQuery[T]:
         """Only what a text search finds, the best first: `search('red shoes -leather 'running shoe' adi*')`."""
         return AsyncQuery(
-            self._runner, self._inner.search(text, index=index, fields=fields, language=language, stop_words=stop_words)
+            self._runner,
+            self._inner.search(
+                text, index=index, fields=fields, language=language, stop_words=stop_words, weight=weight
+            ),
         )
 
     def strategy(self, name: Strategy) -> AsyncQuery[T]:

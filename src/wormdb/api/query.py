@@ -175,12 +175,16 @@ class Query(Generic[T]):
         fields: Sequence[str] | None = None,
         language: str | None = None,
         stop_words: Sequence[str] | bool | None = None,
+        weight: float | None = None,
     ) -> Query[T]:
         """Only what a text search finds, the best first: `search('red shoes -leather "running shoe" adi*')`.
 
-        In the fields of a text index, or in `fields`, such as ["title^3", "body"], by the stems of a language.
+        In the fields of a text index, or in `fields`, such as ["title^3", "body"], by the stems of a language. With
+        `near` both rankings are joined, by the places of rows in both: `weight` is how much the search counts, where
+        the nearest count 1.
         """
-        options = {"index": index, "fields": fields, "language": language, "stop_words": stop_words}
+        options: dict[str, Any] = {"index": index, "fields": fields, "language": language, "stop_words": stop_words}
+        options["weight"] = weight
         given = {name: value for name, value in options.items() if value is not None}
         return self._with(search=parse_written_search({"query": text, **given}))
 

@@ -36,6 +36,7 @@ __all__ = [
     "Cost",
     "Empty",
     "Fetch",
+    "Fused",
     "IdLookup",
     "Ids",
     "IndexCount",
@@ -165,6 +166,15 @@ class Rank(msgspec.Struct, frozen=True):
     """How many rows are taken, where the best are among the first; None for all."""
 
 
+class Fused(msgspec.Struct, frozen=True):
+    """The rows of two rankings as one, by their places in both; the best first, ties in order of id."""
+
+    nearest: Node
+    searched: Node
+    weight: float
+    """How much the search counts, where the nearest count 1."""
+
+
 class Part(msgspec.Struct, frozen=True):
     """Rows without the first `offset`, and `limit` at most."""
 
@@ -189,6 +199,7 @@ Node: TypeAlias = (
     | Residual
     | Order
     | Rank
+    | Fused
     | Part
 )
 

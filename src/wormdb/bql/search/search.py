@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -19,7 +20,7 @@ WrittenSearch: TypeAlias = "str | Mapping[str, Any] | SearchQuery"
 """'red shoes -leather "running shoe" adi*', or {"query": …} with index, or with fields, language and stop_words."""
 
 TEXT_SCORE: Final = "textScore"
-_KNOWN: Final = ("query", "index", "fields", "language", "stop_words")
+_KNOWN: Final = ("query", "index", "fields", "language", "stop_words", "weight")
 _TEXT_KNOWN: Final = ("$search", "$language", "$caseSensitive", "$diacriticSensitive")
 
 
@@ -36,6 +37,8 @@ class SearchQuery:
     """Whether the text is read as MongoDB reads that of $search."""
     language: str | None = None
     """The language that the index must have; None for any."""
+    weight: float = 1.0
+    """How much it counts beside the nearest vectors, which count 1."""
 
     def over(self, fields: SearchFields, index: str | None = None) -> Search:
         """What it means in some fields. Raises as `parse_search`. No requests."""
@@ -56,6 +59,10 @@ def parse_written_search(written: WrittenSearch) -> SearchQuery:
             reason=f"it must be text, or a mapping with query, not {type(written).__name__}",
             fix='write "red shoes", or {"query": "red shoes", "fields": ["title^3", "body"]}',
         )
+    return _read_options(written)
+
+
+def _read_options(written: Mapping[str, Any]) -> SearchQuery:
     mistakes = Mistakes()
     for name in written:
         if name not in _KNOWN:
@@ -69,12 +76,15 @@ def parse_written_search(written: WrittenSearch) -> SearchQuery:
         )
     if fields is None and (written.get("language") is not None or written.get("stop_words") is not None):
         mistakes.add("search.fields", "language and stop_words belong to fields", "name fields, or leave them out")
+    weight = written.get("weight", 1.0)
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0.0 < weight < math.inf:
+        mistakes.add("search.weight", f"it must be a number above 0, not {weight!r:.40}", "leave it out for 1")
     mistakes.settle("the search")
     if fields is None:
-        return SearchQuery(str(text), None, index)
-    asked = SearchQuery(str(text), parse_fields(fields, written.get("language"), written.get("stop_words")))
-    assert asked.fields is not None
-    asked.over(asked.fields)  # mistakes are told by the call that makes them
+        return SearchQuery(str(text), None, index, weight=float(weight))
+    searched = parse_fields(fields, written.get("language"), written.get("stop_words"))
+    asked = SearchQuery(str(text), searched, weight=float(weight))
+    asked.over(searched)  # mistakes are told by the call that makes them
     return asked
 
 

@@ -31,6 +31,7 @@ from wormdb.query.physical.question import filter_paths
 from wormdb.query.plan import (
     Empty,
     Fetch,
+    Fused,
     IdLookup,
     IndexScan,
     Intersection,
@@ -366,6 +367,8 @@ class Executor:
         reader = None
         if node.index is not None and isinstance(self.source, ListSource):
             reader = self.source.lists(node.index)
+            if reader is not None and not self.request.is_count:
+                self.source.expect_documents()
         if reader is not None:
             yield from found_by_lists(self, node, reader, demand)
             return
@@ -472,6 +475,18 @@ class Executor:
         if len(found):
             yield found
 
+    def _fused(self, node: Fused, demand: Demand) -> Iterator[RowBatch]:
+        from wormdb.bql.search.fusion import fuse  # few queries ask for both
+
+        nearest, searched = (
+            [key for batch in self._run(child, _ALL) for key in self._sure(batch).keys]
+            for child in (node.nearest, node.searched)
+        )
+        found = fuse(nearest, searched, node.weight)
+        self.scores.clear()
+        self.scores.update(found)
+        yield from _in_batches([key for key, _ in found], demand, is_sure=True)
+
     def _part(self, node: Part, demand: Demand) -> Iterator[RowBatch]:
         wanted = (
             demand.rows if node.limit is None else node.limit if demand.rows is None else min(node.limit, demand.rows)
@@ -505,6 +520,7 @@ class Executor:
         Residual: _residual,
         Order: _ordered,
         Rank: _ranked,
+        Fused: _fused,
         Part: _part,
     }
     """How the rows of each kind of node are found."""

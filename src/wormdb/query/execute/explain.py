@@ -23,6 +23,7 @@ from wormdb.query.plan import (
     ALL_IDS,
     Cost,
     Fetch,
+    Fused,
     IdLookup,
     IndexCount,
     IndexScan,
@@ -205,6 +206,8 @@ def render(explained: Explanation) -> str:
 def _children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Union | Intersection):
         return node.children
+    if isinstance(node, Fused):
+        return (node.nearest, node.searched)
     if isinstance(node, NearestScan):
         return () if node.child is None else (node.child,)
     return (node.child,) if isinstance(node, Fetch | Residual | Order | Rank | Part) else ()
@@ -219,22 +222,30 @@ def _detail(node: Node) -> str:
             return _counted(len(keys), "id")
         case IndexScan(name, spans, reverse):
             return f"{name}, {_counted(len(spans), 'range')}{', backwards' if reverse else ''}"
-        case TextScan(search, tree, index):
-            fields = ", ".join(field.text for field in search.fields.fields)
-            language = "" if search.fields.language == NO_LANGUAGE else f" in {search.fields.language}"
-            condition = "" if isinstance(tree, MatchAll) else f"; {tree.text}"
-            return f"{'' if index is None else f'{index}, '}{search.text!r} in {fields}{language}{condition}"
         case IndexCount(name, spans):
             return f"{name}, {_counted(len(spans), 'range')}"
         case Residual(_, tree):
             return tree.text
         case Order(_, sort, first):
             return f"{sort if sort.fields else '_id'}{'' if first is None else f', first {first:,}'}"
-        case NearestScan() | Rank():
-            return _nearest_detail(node)
         case Part(_, offset, limit):
             parts = [f"offset {offset:,}"] if offset else []
             return ", ".join([*parts, *([f"limit {limit:,}"] if limit is not None else [])])
+        case _:
+            return _ranked_detail(node)
+
+
+def _ranked_detail(node: Node) -> str:
+    match node:
+        case Fused(_, _, weight):
+            return f"by places in both, search counts {weight:g}"
+        case TextScan(search, tree, index):
+            fields = ", ".join(field.text for field in search.fields.fields)
+            language = "" if search.fields.language == NO_LANGUAGE else f" in {search.fields.language}"
+            condition = "" if isinstance(tree, MatchAll) else f"; {tree.text}"
+            return f"{'' if index is None else f'{index}, '}{search.text!r} in {fields}{language}{condition}"
+        case NearestScan() | Rank():
+            return _nearest_detail(node)
         case _:
             return ""
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["found_by_lists", "rank_batches", "resolve_search"]
 
 _AT_ONCE: Final = 1_024
+_CHECKED_FIRST: Final = 32
+"""Candidates that are fetched at once, to begin with, where a filter or a phrase decides."""
 
 
 def rank_batches(search: Search, tree: Filter, batches: Iterable[DocumentBatch]) -> list[tuple[bytes, float]]:
@@ -61,7 +63,8 @@ def found_by_lists(executor: Executor, node: TextScan, reader: ListReader, deman
     is_sure = not has_phrases(tree)
     passes = None if isinstance(node.filter, MatchAll) else compile_filter(node.filter)
     candidates = search_lists(search, reader, is_sure=is_sure)
-    size = demand.first
+    # Of candidates that are held against documents some do not pass: a second fetch is a round more.
+    size = demand.first if is_sure and passes is None else min(max(4 * demand.first, _CHECKED_FIRST), _AT_ONCE)
     while some := list(islice(candidates, size)):
         executor.look(len(some))
         executor.scores.update((each.key, each.score) for each in some)

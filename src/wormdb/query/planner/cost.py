@@ -24,6 +24,7 @@ from wormdb.query.plan import (
     Cost,
     Empty,
     Fetch,
+    Fused,
     IdLookup,
     IndexCount,
     IndexScan,
@@ -53,7 +54,7 @@ __all__ = ["DISTANT", "NEAR", "Estimate", "StoreSpeed", "estimate", "speed_of"]
 
 Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | TextScan | IndexCount
 Form: TypeAlias = Literal["ids", "columns", "texts", "documents"]
-Inner: TypeAlias = Intersection | Union | NearestScan | Fetch | Residual | Order | Rank | Part
+Inner: TypeAlias = Intersection | Union | NearestScan | Fetch | Residual | Order | Rank | Fused | Part
 
 # --- How fast a store is, in microseconds.
 
@@ -281,6 +282,9 @@ class _Estimator:
                 scored = below.rows if enough is None else min(below.rows, enough)
                 work = scored * (VECTOR + len(near.vector) * (COORDINATE + COORDINATE_READ))
                 return replace(_above(below, min(below.rows, near.k), work), spread=1.0, form="documents")
+            case Fused(nearest, searched):
+                one, other = self.of(nearest, None), self.of(searched, None)
+                return Estimate(one.cost + other.cost, one.rows + other.rows)
             case Part(child, offset, limit):
                 most = wanted if limit is None else float(limit) if wanted is None else min(limit, wanted)
                 below = self.of(child, None if most is None else offset + most)

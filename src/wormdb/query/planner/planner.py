@@ -8,7 +8,7 @@ this request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,7 @@ from wormdb.query.plan import (
     Cost,
     Empty,
     Fetch,
+    Fused,
     IndexScan,
     Intersection,
     Order,
@@ -86,6 +87,8 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
 
     Raises InvalidRequestError if the strategy that was asked for cannot answer it.
     """
+    if request.near is not None and request.search is not None:
+        return _fused_plan(request, request.near, request.search, facts)
     if request.near is not None:
         return _nearest_plans(request, request.near, facts)[0]
     if request.search is not None:
@@ -128,6 +131,8 @@ def candidates(request: QueryRequest, facts: Facts, *, without: Collection[str] 
 
     `without` names rules of the optimizer to leave out.
     """
+    if request.near is not None and request.search is not None:
+        return [_fused_plan(request, request.near, request.search, facts)]
     if request.near is not None:
         return _nearest_plans(request, request.near, facts, without=without)
     if request.search is not None:
@@ -191,7 +196,7 @@ def _rate(question: Question, *, is_due: bool) -> tuple[_RatedCandidate, list[_R
 def _patience(question: Question, best: _RatedCandidate, others: Sequence[_RatedCandidate]) -> int:
     """After how many requests of this shape what they took too much is what it takes to read an index; 0 for never.
 
-    As long as one rents skis: whoever buys them when the rents have reached their price pays twice the least at most.
+    As with rented skis: buying them when the rents have reached their price costs twice the least at most.
     """
     if question.request.strategy is not None or best.candidate.strategy == "index_lookup":
         return 0
@@ -251,7 +256,7 @@ def _nearest_plans(
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
     selectivity, speed = Selectivity(facts), speed_of(facts)
-    _rate(question)  # raises if the strategy that was asked for is impossible
+    _rate(question, is_due=False)  # raises if the strategy that was asked for is impossible
     ways = [
         NearestWay(rated.candidate.strategy, rated.candidate.what, nearest.why_exact(rated.candidate.reason()), root)
         for rated in _rated(question, without)
@@ -298,6 +303,19 @@ def _search_plans(request: QueryRequest, query: SearchQuery, facts: Facts) -> li
             fix="leave the strategy to the planner",
         )
     return [_with_rejected(plan, score, rated) for score, plan in allowed]
+
+
+def _fused_plan(request: QueryRequest, near: Near, query: SearchQuery, facts: Facts) -> QueryPlan:
+    """The plan for the nearest and a text search together: both as deep as the nearest go. Raises as both."""
+    plain = replace(request, near=None, search=None, limit=None, offset=0, is_count=False)
+    closest = _nearest_plans(replace(plain, near=near), near, facts)[0]
+    searched = _search_plans(replace(plain, search=query, limit=near.k), query, facts)[0]
+    root: Node = Fused(closest.root, searched.root, query.weight)
+    if request.limit is not None or request.offset:
+        root = Part(root, request.offset, request.limit)
+    reason = f"nearest: {closest.reason}; search: {searched.reason}"
+    cost = estimate(root, facts, Selectivity(facts)).cost
+    return QueryPlan(root, closest.strategy, reason, cost, (*closest.rejected, *searched.rejected))
 
 
 def _with_rejected(plan: QueryPlan, score: float, rated: Sequence[tuple[float, QueryPlan]]) -> QueryPlan:

@@ -54,6 +54,8 @@ T = TypeVar("T")
 
 ATTACHED_ROWS_MAX: Final = 1_000
 """Rows of attached blocks that no root has yet, up to which an index is used: it would have to read all of them."""
+MAPS_AHEAD: Final = 8
+"""Blocks up to which their page maps are read while an index is: documents of a ranking are likely in all of them."""
 _STORED_SHARE: Final = 0.4
 """Stored bytes of a value in a block, relative to its JSON, about."""
 
@@ -456,6 +458,17 @@ class EngineSource:
         found = self.facts.find_index(name)
         assert found is not None, f"the facts have no index {name}"
         return self._known.reader(self.view, found.index, self.ledger)
+
+    def expect_documents(self) -> None:
+        """As `ListSource`. 1 GET for each block whose page map is not kept, if there are few blocks."""
+        base = self.view.base
+        root = None if self.view.place is None else self.view.place.root
+        if root is None or not isinstance(base, RunBase) or root.block_pages or len(root.blocks) > MAPS_AHEAD:
+            return
+        shelf = base.runs.shelf
+        for entry in root.blocks:
+            if shelf.known_map(entry) is None:
+                shelf.begin(lambda entry: shelf.learn([entry], [entry]), entry)
 
     def lists(self, name: str) -> ListReader | None:
         """As `ListSource`. What lies on top of a state is in no list."""

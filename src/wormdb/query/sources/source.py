@@ -109,6 +109,10 @@ class CountingSource(Protocol):
 class ListSource(Protocol):
     """A source that has indexes of lists."""
 
+    def expect_documents(self) -> None:
+        """Begin to read what documents anywhere need first, and do not wait for it."""
+        ...
+
     def lists(self, name: str) -> ListReader | None:
         """A list index by its name; None if it cannot answer for this state. Costs as `read_lists`."""
         ...
