@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from wormdb.files.sync import FilesSyncResult
     from wormdb.format.blob import BlobReference, reference_of
     from wormdb.maintenance.audit.report import Finding, Loss, Repair, Verification
-    from wormdb.maintenance.audit.traces import Trace
+    from wormdb.maintenance.audit.traces import DocumentTrace
     from wormdb.maintenance.gc.report import GcResult, Tally, Victim
     from wormdb.maintenance.removal import DropResult
     from wormdb.query.execute.explain import Explanation
@@ -101,6 +101,7 @@ __all__ = [
     "DatabaseSnapshot",
     "DeleteResult",
     "Document",
+    "DocumentTrace",
     "DropResult",
     "EraseResult",
     "ErasedError",
@@ -144,7 +145,6 @@ __all__ = [
     "StoredBlob",
     "TableStatus",
     "Tally",
-    "Trace",
     "Transaction",
     "TransactionCollection",
     "TransactionCommit",
@@ -191,6 +191,7 @@ _LATER = {
     "DatabaseSnapshot": "wormdb.api.snapshot",
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
+    "DocumentTrace": "wormdb.maintenance.audit.traces",
     "DropResult": "wormdb.maintenance.removal",
     "EraseResult": "wormdb.api.erase",
     "ErasedError": "wormdb.errors",
@@ -235,7 +236,6 @@ _LATER = {
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
     "Tally": "wormdb.maintenance.gc.report",
-    "Trace": "wormdb.maintenance.audit.traces",
     "Transaction": "wormdb.api.transaction",
     "TransactionCollection": "wormdb.api.transaction",
     "TransactionCommit": "wormdb.api.transaction",

@@ -45,6 +45,7 @@ __all__ = [
     "ClosedError",
     "ConflictError",
     "CorruptionError",
+    "ErasedError",
     "InvalidRequestError",
     "LimitExceededError",
     "MissingExtraError",

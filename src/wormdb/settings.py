@@ -240,7 +240,7 @@ FIELD_STATISTICS_BYTES_MAX: Final = 64 * KIB
 RETIRED_MS: Final = 3_600_000
 """How long objects stay after a root was seen that no longer names them, by the store's time."""
 ERASED_MARKS_MAX: Final = 1_000
-"""Erasures that a root remembers, 35 bytes each: an older one is answered as an id that never was."""
+"""Erasures that a root remembers: an older one is answered as an id that never was."""
 ORPHAN_MS: Final = 86_400_000
 """How old objects are, by the store's time, that no root has ever named when they are taken for garbage."""
 JOB_EXPIRY_MS_MIN: Final = 3_600_000

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.forward.compact_rig import compact_lists, rebuild_trees
+from tests.engine.lists.rig import LOOSE, WORDS, with_kinds
 from tests.engine.sweeps.commits import World, database_on
 from tests.maintenance.rival_store import Before
+from wormdb.engine.commit.define import create_index
 from wormdb.engine.forward.compact import Aim
 from wormdb.errors import ConflictError, ErasedError, InvalidRequestError, NotFoundError, WormError
 from wormdb.testing.fault_store import Fault
@@ -47,14 +49,18 @@ def filled() -> World:
     database = database_on(world, seed=5, **{**MANUAL, "stage_bytes": 300})
     things = database[NAME]
     things.create_index("u", name="byU", unique=True)
+    with_kinds()
+    ledger = things._ledger
+    for index in (WORDS, LOOSE):
+        ledger.commit(create_index(ledger.batch_id(), index, seen=ledger.view()))
     with things.batch() as batch:
         for name in "abcde":
             batch.save({"id": name, "u": f"{name}{SECRET}" if name == VICTIM else f"{name}@", "pad": "x" * 60})
     things.forward()
-    things.save({"id": VICTIM, "u": f"{SECRET}2"})
-    things.save({"id": "d", "u": "d2"})
+    things.save({"id": VICTIM, "u": f"{SECRET}2", "text": f"red {SECRET}"})
+    things.save({"id": "d", "u": "d2", "text": "red blue"})
     things.forward()
-    things.save({"id": VICTIM, "u": f"{SECRET}3"})
+    things.save({"id": VICTIM, "u": f"{SECRET}3", "text": "red"})
     things.save({"id": "a", "u": "a2"})
     return world
 
@@ -163,7 +169,7 @@ def test_a_deleted_document_is_erased_too() -> None:
 def test_a_transaction_cannot_erase() -> None:
     database = opened(filled().copy())
     with database.transaction() as tx, pytest.raises((InvalidRequestError, AttributeError)):
-        tx[database[NAME]].erase(VICTIM)  # type: ignore[attr-defined]
+        tx[database[NAME]].erase(VICTIM)
 
 
 def test_a_blob_of_its_own_goes_and_a_shared_one_stays() -> None:
@@ -206,7 +212,7 @@ def test_what_was_made_of_a_root_before_it_is_not_named_after_it(work: Callable[
     for number in range(2, 200, 3):
         world = forwarded().copy()
         database = opened(world)
-        store = Before(world, number, lambda things=database[NAME]: things.erase(VICTIM))  # type: ignore[misc]
+        store = Before(world, number, lambda things=database[NAME]: things.erase(VICTIM))  # type: ignore[misc] - bound now
         with suppress(ConflictError):
             work(opened(store, seed=9)[NAME]._ledger, aim)
         if not store.has_acted:
@@ -232,7 +238,7 @@ RIVALS: dict[str, Callable[[Database], object]] = {
 def test_whatever_a_rival_does_at_any_request_the_document_before_is_gone(rival: str) -> None:
     for number in range(1, 400, STRIDE):
         world = filled().copy()
-        store = Before(world, number, lambda world=world: RIVALS[rival](opened(world, seed=3)))  # type: ignore[misc]
+        store = Before(world, number, lambda world=world: RIVALS[rival](opened(world, seed=3)))  # type: ignore[misc] - bound now
         with suppress(NotFoundError):
             opened(store).__getitem__(NAME).erase(VICTIM)
         database = opened(world, seed=4)

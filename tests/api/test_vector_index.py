@@ -14,7 +14,7 @@ import wormdb
 from wormdb.bql.match import compile_filter
 from wormdb.bql.nearest import DISTANCES, Near, nearest
 from wormdb.bql.parse import parse_filter
-from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError, SchemaError
 from wormdb.query.execute.answer import run_plan
 from wormdb.query.planner.planner import candidates
 from wormdb.query.request import QueryRequest
@@ -23,6 +23,7 @@ from wormdb.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
@@ -232,3 +233,43 @@ def test_options_that_cannot_be_are_refused(things: Collection[Document], change
 def test_requests_of_a_cold_search_are_few(things: Collection[Document]) -> None:
     things.create_vector_index("v", dimensions=8)
     assert replace(things.explain(near={"v": {"vector": [1.0] * 8}}), rejected=()).estimated_requests <= 6
+
+
+def model_with(index: dict[str, Any]) -> dict[str, Any]:
+    fields = {"v": {"type": "array"}, "w": {"type": "array"}, "a": {"type": "object"}}
+    model = {"path": "@things/(id:string)", "fields": fields, "indexes": {"byV": index}}
+    return {"schemaVersion": "1.0", "sourceOfTruth": "local", "models": {"Thing": model}}
+
+
+def test_a_model_may_declare_it(tmp_path: Path) -> None:
+    schema = model_with({"type": "vector", "field": "a.v", "dimensions": 2, "distance": "euclidean"})
+    with wormdb.connect(tmp_path, schema=schema, settings=MANUAL) as database:
+        made = database.model("Thing")
+        made.insert({"id": "x", "a": {"v": [1, 2]}})
+        with pytest.raises(InvalidRequestError, match=r"a\.v is no vector of the index"):
+            made.insert({"id": "y", "a": {"v": [1]}})
+        made.forward()
+        found = made.find(near={"a.v": {"vector": [1.0, 2.0]}})
+        assert [(row["id"], score) for row, score in found.scored()] == [("x", 1.0)]
+        described = made.describe_index("byV")
+        assert (described.type, described.declared, described.state) == ("vector", True, "ready")
+        assert described.options == {"dimensions": 2, "distance": "euclidean", "field": "a.v"}
+    with wormdb.connect(tmp_path, schema=schema, settings=MANUAL) as again:
+        assert again.model("Thing").describe_index("byV") == described
+
+
+@pytest.mark.parametrize(
+    ("index", "path"),
+    [
+        ({"type": "vector", "field": "v"}, "dimensions"),
+        ({"type": "vector", "field": "v", "dimensions": 4_097}, "dimensions"),
+        ({"type": "vector", "field": "v", "dimensions": 3, "distance": "manhattan"}, "distance"),
+        ({"type": "vector", "fields": ["v", "w"], "dimensions": 3}, "fields"),
+        ({"type": "vector", "field": "v", "dimensions": 3, "unique": True}, "unique"),
+        ({"field": "v", "dimensions": 3}, "dimensions"),
+    ],
+)
+def test_a_model_with_mistakes_of_it_is_refused(index: dict[str, Any], path: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        wormdb.connect(MemoryStore(), schema=model_with(index))
+    assert [problem.path for problem in raised.value.problems] == [f"models.Thing.indexes.byV.{path}"]

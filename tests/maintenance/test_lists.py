@@ -205,3 +205,13 @@ def test_a_rebuild_makes_the_same_lists_and_learns_anew() -> None:
         assert made["byBucket"] is not None
         assert made["byBucket"].trained is not None
         assert made["byBucket"].trained.documents == 39
+
+
+def test_an_index_says_what_it_is_and_when_it_is_outgrown() -> None:
+    world = World()
+    things = filled(world)
+    found = things.describe_index("byBucket")
+    assert (found.state, found.entries, found.runs, found.is_outgrown) == ("ready", 29, 2, True)
+    assert found.size == head_on(world, "byBucket").size
+    assert not things.describe_index("byWord").is_outgrown
+    assert [each.name for each in things.indexes()] == ["_id", "byBucket", "byWord"]

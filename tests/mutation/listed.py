@@ -292,7 +292,7 @@ MUTANTS = [
     ),
     Mutant(
         "maintenance/gc/retired.py",
-        "one if one.at is not None or one.log > self.root.trimmed else",
+        "one if one.at is not None or one.log > root.trimmed else",
         "one if False else",
         GC,
     ),

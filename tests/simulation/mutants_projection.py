@@ -125,7 +125,7 @@ def indexed_before_the_last_change() -> AbstractContextManager[object]:
 
 
 def retired_deleted_at_once() -> AbstractContextManager[object]:
-    follow = "self._follow(current, root, dict.fromkeys(retired, 0) | folded, entries)"
+    follow = "self._follow(current, root, dict.fromkeys(retired, 0) | gone | folded, entries)"
     deleted = f"state = {follow}\n    retired and self.register.store.delete_many(retired)\n    return state"
     return rewritten(Forwarder, (f"return {follow}", deleted))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.api.status import CollectionStatus
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.maintenance.audit.report import Repair, Verification
-    from wormdb.maintenance.audit.traces import Trace
+    from wormdb.maintenance.audit.traces import DocumentTrace
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.maintenance.removal import DropResult
     from wormdb.storage.meter import Usage
@@ -116,10 +116,11 @@ class AsyncDatabase(OpenedDatabase, SessionMethods, AsyncSchemaMethods, AsyncTra
 
     async def find_traces(
         self, name: str, identity: Any, *, values: Iterable[str] = (), told: Callable[[str], None] | None = None
-    ) -> list[Trace]:
+    ) -> list[DocumentTrace]:
         """Where something of an erased document can still be found in a collection, by a model's name or a folder."""
         return cast(
-            "list[Trace]", await self._runner.call(self._inner.find_traces, name, identity, values=values, told=told)
+            "list[DocumentTrace]",
+            await self._runner.call(self._inner.find_traces, name, identity, values=values, told=told),
         )
 
     async def gc(

@@ -71,7 +71,7 @@ class AsyncIndexMethods(AsyncHandle[Any], Generic[T]):
     async def create_vector_index(
         self, field: str, *, dimensions: int, distance: Distance = "cosine", name: str | None = None, wait: bool = True
     ) -> IndexSummary:
-        """Make an index of the vectors at a dotted field, which have so many numbers each; `name` is that of the field."""
+        """Make an index of the vectors at a dotted field, each of `dimensions` numbers; `name` is that of the field."""
         return cast(
             "IndexSummary",
             await self._runner.call(

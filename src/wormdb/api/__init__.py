@@ -12,6 +12,7 @@ PUBLIC = {
     "cursor": "rows of one state in batches",
     "database": "one bucket or folder: `connect`",
     "document": "documents, and instances of classes",
+    "erase": "a document that leaves nothing",
     "familiar": "names of pymongo, and the results of inserts",
     "feed": "changes of documents, in the order of the log",
     "files": "readable files: status, on, off, sync, migrate",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from wormdb.api.calls import Author, CallKind, limited
 from wormdb.api.document import show_text, show_values
-from wormdb.engine.commit.operations import Guard, Guards, Operation, Pending, ReadVersion, Remove
+from wormdb.engine.commit.operations import Guard, Guards, Operation, Pending, Purge, ReadVersion, Remove
 from wormdb.engine.state.view import StoredVersion, View, id_key
 from wormdb.errors import (
     AlreadyExistsError,
@@ -453,7 +453,9 @@ class Access(Generic[T]):
     ) -> CommitResult:
         """Commit one event, `operations` with it as they are, while `guard` accepts the state it will follow. 1 PUT."""
         self.check_mode()
-        return self._commit(operations, (event,), by, Guards.of(self.writer.guard(operations, ()), guard))
+        # A delete that comes with an event passes the trash by, as a purge does.
+        checked = tuple(Purge(each.id) if isinstance(each, Remove) else each for each in operations)
+        return self._commit(operations, (event,), by, Guards.of(self.writer.guard(checked, ()), guard))
 
     def job_spec(self, job: str, kind: str, by: Author, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
         """What a bulk job on this collection is to be, for `wormdb.engine.load`. 1 GET; raises as `commit`."""

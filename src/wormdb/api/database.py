@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.maintenance.audit.report import Repair, Verification
-    from wormdb.maintenance.audit.traces import Trace
+    from wormdb.maintenance.audit.traces import DocumentTrace
     from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.maintenance.removal import DropResult
@@ -293,7 +293,7 @@ class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
         *,
         values: Iterable[str] = (),
         told: Callable[[str], None] | None = None,
-    ) -> list[Trace]:
+    ) -> list[DocumentTrace]:
         """Where something of an erased document can still be found in a collection, by a model's name or a folder.
 
         The id, and texts that were in the document, as `values`: nothing else knows them any more. Empty after

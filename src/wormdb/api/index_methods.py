@@ -97,7 +97,7 @@ class IndexMethods(Generic[T]):
         name: str | None = None,
         wait: bool = True,
     ) -> IndexSummary:
-        """Make an index of the vectors at a dotted field, which have so many numbers each; `name` is that of the field.
+        """Make an index of the vectors at a dotted field, each of `dimensions` numbers; `name` is that of the field.
 
         `distance` is cosine, euclidean or dot_product. From then on a document is refused whose field is there and is
         no such vector. If the same index is there, nothing is written. 1 PUT for the entry; building it is 1 GET a

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from wormdb.engine.blocks.runs import Runs, runs_of
 from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.lists.definition import is_outgrown
 from wormdb.engine.state.indexes import PRIMARY, IndexStatus
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.errors import InvalidRequestError
@@ -98,6 +99,8 @@ class IndexDescription:
     """Of an index of lists (text, vector): how many runs a look-up reads."""
     size: int = 0
     """Stored bytes of these."""
+    is_outgrown: bool = False
+    """Whether these learned from few of the documents that there are now; `worm pipeline rebuild` makes them anew."""
     options: Mapping[str, Any] | None = None
     """What such an index was made with; None for others."""
 
@@ -235,6 +238,7 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
         bson_types=index.bson_types or _types_in_model(found, view.definition.model),
         runs=0 if stored is None or stored.lists is None else len(stored.lists.runs),
         size=0 if stored is None or stored.lists is None else stored.lists.size,
+        is_outgrown=stored is not None and stored.lists is not None and is_outgrown(stored, index, view.count),
         options=json.parse(index.options.decode()) if index.kind else None,
     )
 

@@ -16,6 +16,7 @@ from wormdb.bql.tree import (
     All,
     And,
     Compare,
+    Conforms,
     Contains,
     ElemMatch,
     EndsWith,
@@ -33,6 +34,7 @@ from wormdb.bql.tree import (
     Type,
 )
 from wormdb.format.bson_types import check_type
+from wormdb.format.json import decode
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, Decimal128, Document, Kind, MaxKey, MinKey, ObjectId, Regex, kind_of
 from wormdb.format.order import compare
@@ -74,6 +76,10 @@ def compile_filter(tree: Filter) -> Callable[[Document], bool]:
         case All(path, values):
             tests = [any_value(path, _check_item(value)) for value in values]
             return _all_of(tests) if tests else _never
+        case Conforms(_, schema):
+            from wormdb.bql.json_schema import compile_schema  # few filters have one
+
+            return compile_schema(decode(schema.encode(), name="$jsonSchema"), _check_comparison)
         case ElemMatch() | Size() | Contains():
             return any_value(tree.path, _check_whole(tree), expand=False)
         case _:

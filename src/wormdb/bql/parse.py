@@ -14,6 +14,7 @@ from wormdb.bql.tree import (
     All,
     And,
     Compare,
+    Conforms,
     Contains,
     ElemMatch,
     EndsWith,
@@ -33,6 +34,7 @@ from wormdb.bql.tree import (
 )
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.bson_types import NUMBERS, TYPE_CODES
+from wormdb.format.json import encode
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, Decimal128, Regex
 from wormdb.format.path import Path, parse_path
@@ -307,6 +309,8 @@ class _FilterParser:
             elif name in LOGICAL_OPERATORS:
                 read = self._reader(depth, embedded=embedded)
                 parts.append(self._logical(name, operand, here, read))
+            elif name == "$jsonSchema":
+                parts.append(self._schema(operand, here, depth, embedded=embedded))
             elif name == "$fn":
                 parts.append(self._function(operand, here, embedded=embedded))
             elif name.startswith("$"):
@@ -335,6 +339,15 @@ class _FilterParser:
             return self._refuse(place, "$fn takes the name of a function", 'write {"$fn": "isAdult"}')
         self._count(1, "conditions", place)
         return cast("Filter", FunctionCall(operand))  # the collection's functions replace it
+
+    def _schema(self, operand: Any, place: str, depth: int, *, embedded: bool) -> Filter:
+        if embedded:
+            return self._refuse(place, "$jsonSchema is about whole documents", "put it beside the fields at the top")
+        from wormdb.bql.json_schema import SchemaReader  # few filters have one
+
+        self._count(1, "conditions", place)
+        schema = SchemaReader(self._refuse, self._enter).read(operand, place, depth + 1, is_top=True)
+        return Conforms((), encode(schema).decode())
 
     def _field(self, name: str, operand: Any, place: str, depth: int, *, embedded: bool) -> Filter:
         try:
@@ -504,7 +517,7 @@ _REFUSED: Final[dict[str, tuple[str, str]]] = {
     "$expr": _NO_CODE,
     "$function": _NO_CODE,
     "$accumulator": _NO_CODE,
-    "$jsonSchema": ("documents are checked by the model", "use $type and $exists"),
+    "$jsonSchema": ("it stands beside fields, not under one", "put it at the top of the filter"),
     "$text": ("a text search ranks what a whole query finds", "write it at the top of the filter of find or aggregate"),
     "$near": _NO_PLACES,
     "$nearSphere": _NO_PLACES,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from wormdb.format.json import encode
+from wormdb.format.json import decode, encode
 from wormdb.format.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
     "And",
     "Compare",
     "Comparison",
+    "Conforms",
     "Contains",
     "ElemMatch",
     "EndsWith",
@@ -299,6 +300,16 @@ class ElemMatch(_Condition):
         return {"$elemMatch": {"$exists": True} if anything else self.filter.to_filter()}
 
 
+@dataclass(frozen=True, eq=False)
+class Conforms(_Condition):
+    """The document is what a JSON Schema describes, which is kept as JSON; the path is empty."""
+
+    schema: str
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$jsonSchema": decode(self.schema.encode(), name="$jsonSchema")}
+
+
 Filter: TypeAlias = (
     MatchAll
     | MatchNone
@@ -317,6 +328,7 @@ Filter: TypeAlias = (
     | StartsWith
     | EndsWith
     | ElemMatch
+    | Conforms
 )
 
 
@@ -374,7 +386,9 @@ def calls_in(tree: Filter | FunctionCall) -> Iterator[str]:
 # belong to the shape, because they say what is asked. Of a list the shape tells which brackets it holds, and whether it
 # has no value, one, or several.
 
-_Leaf: TypeAlias = Compare | In | All | Exists | Type | Size | Mod | RegexMatch | Contains | StartsWith | EndsWith
+_Leaf: TypeAlias = (
+    Compare | In | All | Exists | Type | Size | Mod | RegexMatch | Contains | StartsWith | EndsWith | Conforms
+)
 
 _VALUES: Final[dict[type[_Leaf], tuple[str, ...]]] = {
     Compare: ("value",),
@@ -388,6 +402,7 @@ _VALUES: Final[dict[type[_Leaf], tuple[str, ...]]] = {
     Contains: ("value",),
     StartsWith: ("prefix",),
     EndsWith: ("suffix",),
+    Conforms: (),
 }
 """Of each condition the fields that hold values; all others are part of the shape."""
 

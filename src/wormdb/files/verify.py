@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wormdb.files.compare.faults import FileFault
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.maintenance.audit.traces import Trace
+    from wormdb.maintenance.audit.traces import DocumentTrace
     from wormdb.maintenance.collection import StoredCollection
 
 __all__ = ["file_site", "repair_all", "traces_of", "verify_all"]
@@ -55,7 +55,7 @@ def verify_all(
 
 def traces_of(
     site: StoredCollection, identity: Any, *, values: Sequence[str] = (), told: Callable[[str], None] | None = None
-) -> list[Trace]:
+) -> list[DocumentTrace]:
     """Where something of an erased document can still be found, in readable files too.
 
     Costs as `find_traces`, and 2 GETs.

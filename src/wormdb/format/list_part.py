@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from itertools import accumulate, pairwise
 from operator import sub
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import msgspec
 import zstandard
 
 from wormdb.format.frame import (
+    HEADER_BYTES,
     Count,
     FrameKind,
     corrupt,
@@ -32,6 +33,7 @@ from wormdb.format.frame import (
     decode_message,
     encode_frame,
     encode_message,
+    frame_length,
 )
 from wormdb.format.list_run import ListPart
 from wormdb.format.node import is_ascending, shared_prefix
@@ -56,6 +58,7 @@ __all__ = [
     "encode_list",
     "encode_trained",
     "lists_in",
+    "names_in",
 ]
 
 _VERSION: Final = 1
@@ -66,6 +69,7 @@ PART_BYTES_MAX: Final = 64 * MIB
 IDS_PER_PAGE: Final = 1_024
 """In the ids of a run: so a place tells its page."""
 _SUM_BYTES: Final = 8
+_MAGIC: Final = b"WORM"
 _PACK_BYTES_MIN: Final = 64
 _ZSTD_LEVEL: Final = 3
 
@@ -87,7 +91,7 @@ def _varint(number: int) -> bytes:
     return bytes(made)
 
 
-class _Cursor:
+class _ListCursor:
     """A place in the bytes of a page; every read is checked."""
 
     def __init__(self, data: memoryview, name: str) -> None:
@@ -191,7 +195,7 @@ def _texts(texts: Sequence[bytes]) -> bytes:
     return head + bytes((width,)) + _fixed(ends, width) + b"".join(rests)
 
 
-def _read_texts(cursor: _Cursor, count: int, name: str) -> TextArray:
+def _read_texts(cursor: _ListCursor, count: int, name: str) -> TextArray:
     if not count:
         return TextArray(0, b"", 0, None, memoryview(b""))
     prefix = bytes(cursor.take(cursor.varint()))
@@ -219,7 +223,7 @@ def _places(places: Sequence[int]) -> bytes:
     return _BYTES[width] + b"".join([plain[plane::width] for plane in range(width)])
 
 
-def _read_places(cursor: _Cursor, count: int, name: str) -> array[int]:
+def _read_places(cursor: _ListCursor, count: int, name: str) -> array[int]:
     if not count:
         return array("I")
     (width,) = cursor.take(1)
@@ -317,7 +321,7 @@ def _columns(payloads: Sequence[bytes], widths: tuple[int, ...]) -> Iterator[byt
 
 def decode_list(body: memoryview, widths: tuple[int, ...] | None, *, is_shared: bool, name: str) -> StoredList:
     """The list in these bytes of object `name`. No requests; raises CorruptionError."""
-    cursor = _Cursor(body, name)
+    cursor = _ListCursor(body, name)
     entries, gone = cursor.varint(), cursor.varint()
     if entries + gone > 8 * max(len(body), 1) and (widths or widths is None or is_shared):
         corrupt(name, "a list says that it is longer than it is")
@@ -357,7 +361,7 @@ def encode_ids(ids: Sequence[bytes], dead: Sequence[bool]) -> bytes:
 
 def decode_ids(body: memoryview, *, name: str) -> IdPage:
     """The ids in these bytes of object `name`. No requests; raises CorruptionError."""
-    cursor = _Cursor(body, name)
+    cursor = _ListCursor(body, name)
     count = cursor.varint()
     if count > IDS_PER_PAGE:
         corrupt(name, f"a page has {count} ids")
@@ -376,6 +380,10 @@ class _DirectoryMessage(msgspec.Struct, frozen=True, array_like=True):
     raw: tuple[Count, ...]
     """Bytes of each page before it was packed; 0 if it is not packed."""
     sums: bytes
+    form: Literal["ids", "lists", "places"]
+    """What the pages hold: ids of documents, or lists that name documents by ids or by places."""
+    widths: tuple[Count, ...] | None
+    """Of the parts of payloads, as the kind has them."""
 
 
 _DIRECTORY_DECODER: Final = msgspec.msgpack.Decoder(_DirectoryMessage)
@@ -452,7 +460,7 @@ def decode_directory(data: bytes, *, name: str, identity: str, directory: int) -
 
 def lists_in(page: bytes, *, name: str) -> Iterator[tuple[bytes, memoryview]]:
     """The lists of an unpacked page of object `name`, each with its bytes, in order. Raises CorruptionError."""
-    cursor = _Cursor(memoryview(page), name)
+    cursor = _ListCursor(memoryview(page), name)
     while cursor.rest:
         key = bytes(cursor.take(cursor.varint()))
         yield key, cursor.take(cursor.varint())
@@ -461,9 +469,17 @@ def lists_in(page: bytes, *, name: str) -> Iterator[tuple[bytes, memoryview]]:
 class PartDraft:
     """An object of a run in the making: takes lists in order of key. Used by one thread."""
 
-    def __init__(self, *, is_packed: bool, is_alone: bool = False) -> None:
-        """With `is_alone` every list has a page of its own."""
+    def __init__(
+        self,
+        *,
+        is_packed: bool,
+        is_alone: bool = False,
+        form: Literal["ids", "lists", "places"] = "lists",
+        widths: tuple[int, ...] | None = None,
+    ) -> None:
+        """With `is_alone` every list has a page of its own. `form` and `widths` tell others how to read them."""
         self._is_packed, self._is_alone = is_packed, is_alone
+        self._form, self._widths = form, widths
         self._pages: list[bytes] = []
         self._firsts: list[bytes] = []
         self._raw: list[int] = []
@@ -506,7 +522,8 @@ class PartDraft:
         if self._waiting:
             self._close()
         sums = b"".join(map(_sum, self._pages))
-        message = _DirectoryMessage(tuple(self._firsts), tuple(map(len, self._pages)), tuple(self._raw), sums)
+        lengths, raw = tuple(map(len, self._pages)), tuple(self._raw)
+        message = _DirectoryMessage(tuple(self._firsts), lengths, raw, sums, self._form, self._widths)
         payload = encode_message(
             message, what="a directory of lists", bytes_max=SIDECAR_BYTES_MAX, fix="index shorter texts"
         )
@@ -515,6 +532,37 @@ class PartDraft:
         begin = self._firsts[0] if first is None and self._firsts else first or b""
         digest = sha256(body).digest()
         return body, ListPart(name=name, sha256=digest, length=len(body), directory=self.size, first=begin)
+
+
+def names_in(data: bytes, *, name: str) -> Iterator[tuple[bytes, bytes]]:
+    """Every key of a list and every id in the whole object `name`, each with the key of its list. No requests.
+
+    The object tells by itself how it is read. Raises CorruptionError, UnsupportedFormatError.
+    """
+    begin = data.rfind(_MAGIC)
+    while begin > 0 and not _ends_here(data, begin, name):
+        begin = data.rfind(_MAGIC, 0, begin)
+    if begin < 0:
+        corrupt(name, "it has no directory")
+    frame = decode_frame(
+        data[begin:], FrameKind.LIST_PART, name=name, version_max=_VERSION, bytes_max=SIDECAR_BYTES_MAX
+    )
+    message = decode_message(_DIRECTORY_DECODER, frame.payload, name=name)
+    directory = decode_directory(data[begin:], name=name, identity=frame.identity, directory=begin)
+    for page in range(len(directory.firsts)):
+        stored = data[directory.starts[page] : directory.starts[page + 1]]
+        for key, body in lists_in(directory.unpack(page, stored), name=name):
+            yield key, b""
+            if message.form == "ids":
+                yield from ((key, identity) for identity in decode_ids(body, name=name).ids)
+            elif message.form == "lists":
+                found = decode_list(body, message.widths, is_shared=False, name=name)
+                yield from ((key, identity) for names in (found.ids, found.gone) for identity in names)
+
+
+def _ends_here(data: bytes, begin: int, name: str) -> bool:
+    """Whether a frame that begins at a place ends where the data does."""
+    return len(data) - begin >= HEADER_BYTES and frame_length(data[begin:], name=name) == len(data) - begin
 
 
 # --- What was learned.

@@ -210,9 +210,9 @@ _INDEX = (
     Key(
         "type",
         "choice",
-        "multiValue: each element of an array; several fields: compound; unique: as `unique`.",
+        "multiValue: each element of an array; several fields: compound; unique: as `unique`; vector: the nearest.",
         default="standard",
-        choices=("standard", "unique", "multiValue", "compound"),
+        choices=("standard", "unique", "multiValue", "compound", "vector"),
     ),
     Key("sparse", "boolean", "Leave out missing and null; false makes them count for unique.", default=True),
     Key(
@@ -220,6 +220,13 @@ _INDEX = (
         "types",
         "Refuse values of another type on write, null and missing apart; a list, one for each field, for compound.",
         choices=TYPE_NAMES,
+    ),
+    Key("dimensions", "count", "Of type vector: how many numbers a vector has.", minimum=1),
+    Key(
+        "distance",
+        "choice",
+        "Of type vector: how far vectors are from each other; default: cosine.",
+        choices=("cosine", "euclidean", "dot_product"),
     ),
 )
 

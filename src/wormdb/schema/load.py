@@ -41,7 +41,7 @@ from wormdb.schema.problems import ProblemReport, did_you_mean, find_nearest, jo
 from wormdb.schema.rules import check_rules
 from wormdb.schema.text import UNREADABLE, read_source
 from wormdb.schema.validate import coerce
-from wormdb.settings import DOCUMENT_DEPTH_MAX, INDEX_FIELDS_MAX
+from wormdb.settings import DOCUMENT_DEPTH_MAX, INDEX_FIELDS_MAX, VECTOR_DIMENSIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -447,8 +447,28 @@ class _SchemaBuilder:
             del values["bson_type"]
         return IndexDefinition(tuple(names), **self._index_type(values, len(names), path))
 
+    def _check_vectors(self, values: dict[str, Any], count: int, path: str) -> None:
+        """Say what is missing of an index of vectors, or is only for one."""
+        if values.get("type") != "vector":
+            for name in ("dimensions", "distance"):
+                if name in values:
+                    self._report.error(join_path(path, name), "only an index of type vector has it", "remove it")
+            return
+        if count != 1:
+            self._report.error(join_path(path, "fields"), "an index of vectors has one field", "name one field")
+        dimensions = values.get("dimensions")
+        if dimensions is None or dimensions > VECTOR_DIMENSIONS_MAX:
+            reason = "is missing" if dimensions is None else f"more than {VECTOR_DIMENSIONS_MAX:,}"
+            self._report.error(join_path(path, "dimensions"), reason, "write how many numbers a vector has")
+        for name, key in (("unique", "unique"), ("bson_type", "bsonType")):
+            if values.get(name):
+                self._report.error(join_path(path, key), "an index of vectors cannot have it", "remove it")
+
     def _index_type(self, values: dict[str, Any], count: int, path: str) -> dict[str, Any]:
+        self._check_vectors(values, count, path)
         kind = values.pop("type", None)
+        if kind == "vector":
+            return {**values, "type": kind}
         if kind == "unique":
             return {**values, "unique": True, "type": "standard" if count == 1 else "compound"}
         if kind is None:

@@ -208,9 +208,12 @@ class IndexDefinition(SchemaPart):
 
     fields: tuple[str, ...]
     unique: bool = False
-    type: Literal["standard", "multiValue", "compound"] = "standard"
+    type: Literal["standard", "multiValue", "compound", "vector"] = "standard"
     sparse: bool = True
     bson_type: tuple[str, ...] = ()
+    dimensions: int | None = None
+    """Of vectors; None for other types."""
+    distance: Literal["cosine", "euclidean", "dot_product"] | None = None
 
     def json_value(self, key: Key) -> Any:
         """The value of one key in JSON; MISSING leaves it out."""
@@ -220,7 +223,7 @@ class IndexDefinition(SchemaPart):
             case "fields":
                 return list(self.fields) if len(self.fields) > 1 else MISSING
             case "type":
-                return self.type if self.type == "multiValue" else MISSING
+                return self.type if self.type in {"multiValue", "vector"} else MISSING
             case "bsonType":
                 return _single_or_list(self.bson_type)
             case _:
@@ -301,7 +304,9 @@ class Model(SchemaPart):
     @property
     def columns(self) -> tuple[str, ...]:
         """Every dotted name that is a column of a block: declared, in the manifest, indexed, timestamps."""
-        indexed = [name for index in self.indexes.values() for name in index.fields]
+        # Vectors are long, and no filter asks for their values.
+        ordered = (index for index in self.indexes.values() if index.type != "vector")
+        indexed = [name for index in ordered for name in index.fields]
         names = dict.fromkeys([*self.fields, *self.manifest_fields, *indexed, "createdAt", "updatedAt"])
         return tuple(name for name in names if name not in {"_id", "id"})
 

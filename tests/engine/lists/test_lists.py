@@ -83,6 +83,17 @@ steps = st.lists(
 )
 
 
+def _write(rig: Rig, ledger: Ledger, verb: str, name: str, given_values: Any) -> None:
+    if verb == "save":
+        ledger.commit(rig.batch(save(name, **given_values)))
+    elif verb == "remove":
+        ledger.commit(rig.batch(remove(name)))
+    elif verb == "bulk":  # large enough to be staged as blocks, which an entry attaches
+        ledger.commit(rig.batch(*(save(other, **given_values, pad="p" * 90) for other in (name, "x", "y", "z"))))
+    else:
+        ledger.forward()
+
+
 @settings(max_examples=30, deadline=None)
 @given(steps=steps, early=st.booleans())
 def test_lists_show_what_the_documents_say_whatever_was_written_forwarded_and_merged(
@@ -95,14 +106,8 @@ def test_lists_show_what_the_documents_say_whatever_was_written_forwarded_and_me
         create(rig, one, *ALL)
     for turn, (verb, name, given_values) in enumerate(steps):
         ledger = one if turn % 3 else other
-        if verb == "save":
-            ledger.commit(rig.batch(save(name, **given_values)))
-        elif verb == "remove":
-            ledger.commit(rig.batch(remove(name)))
-        elif verb == "bulk":  # large enough to be staged as blocks, which an entry attaches
-            ledger.commit(rig.batch(*(save(other, **given_values, pad="p" * 90) for other in (name, "x", "y", "z"))))
-        elif verb == "forward":
-            ledger.forward()
+        if verb in {"save", "remove", "bulk", "forward"}:
+            _write(rig, ledger, verb, name, given_values)
         elif verb == "create" and not is_there:
             create(rig, ledger, *ALL)
             ledger.forward()

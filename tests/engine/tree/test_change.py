@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.engine.tree.rig import Shelf, numbered
 from wormdb.engine.tree.change import TreeChange, apply
@@ -211,3 +214,26 @@ def test_changes_out_of_order_are_our_own_mistake() -> None:
     for changes in ([(b"b", b""), (b"a", b"")], [(b"a", b""), (b"a", None)]):
         with pytest.raises(AssertionError):
             apply(tree, changes, shelf.nodes(), shelf.maker)
+
+
+def separators(shelf: Shelf, tree: Tree) -> list[tuple[bytes, bytes]]:
+    """Each separator of a tree, with the first key behind it."""
+    found = []
+    nodes, level = shelf.nodes(), [] if tree.top is None else [tree.top]
+    for _ in range(tree.height - 1):
+        inners = nodes.inners(level)
+        found += [key for inner in inners for key in inner.keys]
+        level = [child for inner in inners for child in inner.children]
+    keys = sorted(dict(shelf.reader(tree).scan()))
+    return [(each, keys[bisect_left(keys, each)]) for each in found]
+
+
+@given(st.lists(st.sets(st.integers(0, 400), max_size=60), max_size=6))
+def test_a_separator_tells_of_no_key_that_is_gone(removals: list[set[int]]) -> None:
+    shelf, tree = loaded(200, NodeLimits(4, 4 * 256))
+    for turn, numbers in enumerate(removals):
+        changes: list[Change] = [(numbered(each), b"v" if each % 5 == turn else None) for each in sorted(numbers)]
+        tree = shelf.apply(tree, changes).tree
+        shelf.check(tree)
+        wrong = [(one, first) for one, first in separators(shelf, tree) if not first.startswith(one)]
+        assert wrong == []

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.cli.input.body import read_id
+from wormdb.cli.input.body import read_past_id
 from wormdb.cli.input.document import ACTOR
 from wormdb.cli.input.place import AS_JSON, MODEL, URL, YES, find_collection, is_confirmed, open_database
 from wormdb.cli.show.text import counted, print_values
 from wormdb.cli.verbs import Verb
+from wormdb.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +40,17 @@ def command(model: str, ids: Sequence[str], url: str, **options: Any) -> int:
     """
     with open_database(url, options) as database:
         collection = find_collection(database, model)
-        wanted = [read_id(database, collection, text)[0] for text in ids]
+        wanted = []
+        for text in ids:
+            try:
+                wanted.append(read_past_id(database, collection, text))
+            except NotFoundError:
+                if not options["missing_ok"]:
+                    raise
         question = f"Erase {counted(len(wanted), 'document', 'documents')} of {collection.name}, with all history?"
         if not is_confirmed(question, yes=options["yes"]):
             return 1
-        done = [collection.erase(each, missing_ok=options["missing_ok"], actor=options["actor"]) for each in wanted]
+        done = [collection.erase(each, missing_ok=True, actor=options["actor"]) for each in wanted]
     erased = [each for each in done if each.number]
     if options["as_json"]:
         values = [{"number": each.number, "forwarded": each.is_forwarded, "waitMs": each.wait_ms} for each in done]

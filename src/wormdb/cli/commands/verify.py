@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import Database, connect
-from wormdb.cli.input.body import read_id
+from wormdb.cli.input.document import readings
 from wormdb.cli.input.engine import LOCAL_MASTER, opened_pipeline, wants_spark, with_engine
-from wormdb.cli.input.place import NAMES, PLACE, find_collection, find_model, missing_collection, place_of
+from wormdb.cli.input.place import NAMES, PLACE, find_collection, find_model, missing_collection, model_of, place_of
 from wormdb.cli.show.progress import tell_line
 from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.cli.verbs import Verb
@@ -99,10 +99,13 @@ def _find_traces(place: str, names: tuple[str, ...], options: dict[str, Any], *,
         raise InvalidRequestError("--erased", reason="it is about one collection", fix="name it: worm verify NAME")
     with connect(place, settings=Settings(forward="manual")) as database:
         collection = find_collection(database, names[0])
-        identity = read_id(database, collection, options["erased"])[0]
+        ways = readings(options["erased"], model_of(database, collection))
         shows = options["progress"] is not False and sys.stderr.isatty() and not as_json
         told = _progress() if shows else None
-        found = database.find_traces(collection.prefix, identity, values=options["values"], told=told)
+        values = options["values"]
+        found = [
+            trace for way in ways for trace in database.find_traces(collection.prefix, way, values=values, told=told)
+        ]
         _forget_progress(told)
     left = [trace for trace in found if not trace.is_mention]
     if as_json:

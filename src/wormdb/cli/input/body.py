@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ import click
 
 from wormdb.cli.input.document import readings
 from wormdb.cli.input.place import model_of
-from wormdb.errors import InvalidRequestError, NotFoundError, WormError
+from wormdb.errors import ErasedError, InvalidRequestError, NotFoundError, WormError
 from wormdb.format import json
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.api.document import Document
 
-__all__ = ["BODY", "read_document", "read_documents", "read_id", "read_update"]
+__all__ = ["BODY", "read_document", "read_documents", "read_id", "read_past_id", "read_update"]
 
 BODY = click.argument("body", required=False, metavar="[JSON | @FILE | -]")
 """Where documents come from; without it from standard input."""
@@ -96,6 +97,27 @@ def _text(body: str | None) -> str:
         return sys.stdin.buffer.read().decode()
     except UnicodeError as error:
         raise InvalidRequestError("standard input", reason=f"it is not UTF-8: {error}") from error
+
+
+def read_past_id(database: Database, collection: Collection[Document], text: str) -> Any:
+    """The id that a text stands for, of a document that is there or was.
+
+    Costs as `get_history` for each way to read it.
+
+    Raises NotFoundError if there never was such a document, or it was erased; InvalidRequestError if it may be several.
+    """
+    found = []
+    for identity in readings(text, model_of(database, collection)):
+        with suppress(InvalidRequestError, ErasedError):
+            found += [identity] if collection.get_history(identity) else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        forms = "; ".join(json.encode(identity).decode() for identity in found)
+        raise InvalidRequestError(f"{text!r:.100} is the id of {len(found)} documents", fix=f"write one of: {forms}")
+    raise NotFoundError(
+        f"document {text!r:.100} in {collection.name}", reason="there is no such document, and never was"
+    )
 
 
 def read_id(

@@ -56,9 +56,10 @@ class Eraser:
     def run(self, root: Root, erased: Mapping[bytes, int]) -> tuple[Root, dict[str, int]]:
         """A root that is to be swapped in, without rows of documents up to the entries that erased them.
 
-        And the keys of what it no longer names, with the entry that needs each until it is trimmed, or 0. No requests if `erased`, by keys of ids, is empty; else 1 GET for the
-        filter of each block whose range has one of the ids, unless that is kept, and for each block that has it 1 GET
-        and 2 PUTs; 1 GET and 1 PUT for each page of a list in which one stands.
+        And the keys of what it no longer names, with the entry that needs each until it is trimmed, or 0. No requests
+        if `erased`, by keys of ids, is empty; else 1 GET for the filter of each block whose range has one of the ids,
+        unless that is kept, and for each block that has it 1 GET and 2 PUTs; 1 GET and 1 PUT for each page of a list
+        in which one stands.
         """
         if not erased:
             return root, {}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.lists.kind import ListKind
-    from wormdb.engine.lists.merge import RunSource
+    from wormdb.engine.lists.merge import MergeSource
     from wormdb.engine.lists.shelf import ListFolder, ListShelf
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Place
@@ -49,7 +49,6 @@ __all__ = [
     "ListProjector",
     "attached_net",
     "bare_lists",
-    "is_due",
     "sample_documents",
     "stored_documents",
     "stored_net",
@@ -60,8 +59,6 @@ _SLICE: Final = 1_000
 """Documents that are looked at together."""
 _FIRST: Final = 1
 """The number of a document's first change: before it nothing was there."""
-GROWN: Final = 2
-"""Lists are due to be made anew, with what is learned anew, when there are this many times as many documents."""
 
 
 # --- the lists of one index on their way ---
@@ -111,7 +108,7 @@ class ListEdit:
             return
         runs = self.head.runs
         joined = plan_cascade(draft.size, [run.size for run in runs], self.smallest)
-        sources: list[RunSource] = [DraftSource(draft)]
+        sources: list[MergeSource] = [DraftSource(draft)]
         sources += [StoredSource(self.folder, run, self.kind) for run in runs[:joined]]
         self._replace(sources, joined, number)
 
@@ -121,7 +118,7 @@ class ListEdit:
         if len(runs) > 1:
             self._replace([StoredSource(self.folder, run, self.kind) for run in runs], len(runs), number)
 
-    def _replace(self, sources: Sequence[RunSource], joined: int, number: int) -> None:
+    def _replace(self, sources: Sequence[MergeSource], joined: int, number: int) -> None:
         runs = self.head.runs
         run_writer = RunWriter(self.folder, self.kind, self.writer)
         made = run_writer.merge(sources, number=number, is_base=joined == len(runs))
@@ -155,14 +152,6 @@ def sample_documents(documents: Iterable[tuple[bytes, bytes]], count: int, size:
     bound = (1 << HASH_BITS) if size >= count else (size << HASH_BITS) // max(count, 1)
     chosen = (document for key, document in documents if key_hash(key) < bound)
     return [json.decode_document(document, name="document") for document in chosen]
-
-
-def is_due(index: IndexRoot, kind: ListKind, documents: int) -> bool:
-    """Whether a list index had better be made anew, because much more is there than was learned from. No requests."""
-    if index.lists is None or index.state != "ready" or kind.sample_size(documents) <= 0:
-        return False
-    known = 0 if index.lists.trained is None else index.lists.trained.documents
-    return documents >= GROWN * max(known, 1) and kind.sample_size(known) != kind.sample_size(documents)
 
 
 def bare_lists(status: IndexStatus) -> IndexRoot:
@@ -252,6 +241,9 @@ class ListProjector:
 
     def _finished(self, status: IndexStatus, old: IndexRoot, edit: ListEdit) -> IndexRoot:
         is_ready = status.state == "ready"
+        if self.step.erased:
+            # Older runs have what newer ones take back: only a merge of all leaves nothing of a document.
+            edit.join(self.step.view.number)
         self.retired += map(edit.folder.key, edit.retired)
         return msgspec.structs.replace(
             old,

@@ -87,7 +87,7 @@ def decode_centroids(data: bytes, *, dimensions: int, name: str) -> Centroids:
 
 
 def count_lists(vectors: int) -> int:
-    """How many lists so many vectors get. No requests."""
+    """How many lists this number of vectors gets. No requests."""
     return 1 if vectors < _LEAST else min(ceil(vectors / LIST_ROWS), LISTS_MAX)
 
 
@@ -135,7 +135,7 @@ class _Sample:
     rounded: Any
 
     def split(self, rows: Any, parts: int) -> list[Any]:
-        """Some rows in about so many parts of rows that are near each other; none is empty."""
+        """Some rows in about this number of parts, of rows that are near each other; none is empty."""
         numpy = load_numpy()
         if parts <= 1 or len(rows) <= parts:
             return [rows]

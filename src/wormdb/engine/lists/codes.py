@@ -30,7 +30,7 @@ __all__ = ["encode_vectors", "find_kernel", "load_numpy", "multiply", "rough_sco
 
 _STEPS: Final = 127
 _EXACT_DIMENSIONS: Final = 1_040
-"""127 * 127 * 1,040 is below 2^24: sums of so many products are exact in float32."""
+"""127 * 127 * 1,040 is below 2^24: sums of that many products are exact in float32."""
 _MANY_ROWS: Final = 1_024
 """Rows that are multiplied at once, so that their float32 stay in the cache of the processor."""
 

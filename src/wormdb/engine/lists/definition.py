@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wormdb.format.kinds import Document
+    from wormdb.format.root import IndexRoot
 
-__all__ = ["check_lists", "kind_for", "list_index"]
+__all__ = ["check_lists", "is_outgrown", "kind_for", "list_index"]
+
+GROWN: Final = 2
+"""Lists had better be made anew when there are this many times as many documents as they learned from."""
 
 
 def list_index(name: str, kind: ListKind) -> Index:
@@ -42,3 +46,15 @@ def check_lists(indexes: Sequence[Index], documents: Iterable[Document | None]) 
         if document is not None:
             for kind in kinds:
                 kind.check(document)
+
+
+def is_outgrown(stored: IndexRoot, index: Index, documents: int) -> bool:
+    """Whether a ready list index had better be made anew: it learned from few of the documents that there are.
+
+    No requests; raises UnsupportedFormatError.
+    """
+    if stored.lists is None or stored.state != "ready":
+        return False
+    kind = kind_for(index)
+    known = 0 if stored.lists.trained is None else stored.lists.trained.documents
+    return documents >= GROWN * max(known, 1) and kind.sample_size(documents) > kind.sample_size(known)

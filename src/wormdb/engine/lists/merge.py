@@ -13,7 +13,7 @@ from array import array
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter, ne
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.view import id_key
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.engine.lists.shelf import ListFolder
     from wormdb.engine.log.objects import ObjectWriter
 
-__all__ = ["DraftSource", "LooseList", "RunSource", "RunWriter", "StoredSource", "merge_list"]
+__all__ = ["DraftSource", "LooseList", "MergeSource", "RunWriter", "StoredSource", "merge_list"]
 
 _DROPPED = -1
 """The place of a document that is not in the merged run."""
@@ -53,7 +53,7 @@ class LooseList:
     """By key the ids as JSON, where documents are named by keys."""
 
 
-class RunSource(Protocol):
+class MergeSource(Protocol):
     """A run that is merged."""
 
     @property
@@ -80,18 +80,18 @@ class StoredSource:
 
     @property
     def tally(self) -> tuple[int, ...]:
-        """As `RunSource`."""
+        """As `MergeSource`."""
         return self.run.tally
 
     def documents(self) -> Iterator[tuple[bytes, bytes, bool]]:
-        """As `RunSource`."""
+        """As `MergeSource`."""
         for key, body in self.folder.stream(self.run.ids):
             page = decode_ids(body, name=f"ids from {key!r} on in {self.folder.folder}")
             for identity, dead in zip(page.ids, page.dead, strict=True):
                 yield id_key(identity), identity, bool(dead)
 
     def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
-        """As `RunSource`."""
+        """As `MergeSource`."""
         for key, body in self.folder.stream(self.run.parts):
             name = f"list {key!r} in {self.folder.folder}"
             stored = decode_list(body, self.kind.columns, is_shared=self.kind.is_shared, name=name)
@@ -113,16 +113,16 @@ class DraftSource:
 
     @property
     def tally(self) -> tuple[int, ...]:
-        """As `RunSource`."""
+        """As `MergeSource`."""
         return self.draft.tally
 
     def documents(self) -> Iterator[tuple[bytes, bytes, bool]]:
-        """As `RunSource`."""
+        """As `MergeSource`."""
         for identity, dead in zip(self.draft.ids, self.draft.dead, strict=True):
             yield id_key(identity), identity, dead
 
     def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
-        """As `RunSource`."""
+        """As `MergeSource`."""
         ids = self.draft.ids
         is_moved = places is not None and any(map(ne, places, range(len(places))))
         for key in sorted(self.draft.lists):
@@ -169,7 +169,7 @@ class RunWriter:
     writer: ObjectWriter
     part_bytes: int = PART_BYTES_MAX
 
-    def merge(self, sources: Sequence[RunSource], *, number: int, is_base: bool) -> ListRun | None:
+    def merge(self, sources: Sequence[MergeSource], *, number: int, is_base: bool) -> ListRun | None:
         """Several runs, newest first, as one that is stored; None if nothing is left of them.
 
         Costs as reading each once, and 1 PUT for each object. `is_base` says that no run is older. Raises
@@ -210,7 +210,7 @@ class RunWriter:
             if first is not None:
                 yield first, encode_ids(ids, dead)
 
-        return self._write(pages(), lambda: PartDraft(is_packed=True, is_alone=True)), count
+        return self._write(pages(), lambda: PartDraft(is_packed=True, is_alone=True, form="ids")), count
 
     def _write_lists(self, found: Iterable[tuple[bytes, LooseList]], counts: list[int]) -> tuple[ListPart, ...]:
         kind = self.kind
@@ -226,7 +226,8 @@ class RunWriter:
                     names, gone = [made.ids[name] for name in names], [made.ids[name] for name in gone]
                 yield key, encode_list(names, made.payloads, gone, kind.columns, is_shared=kind.is_shared)
 
-        return self._write(bodies(), lambda: PartDraft(is_packed=kind.is_packed))
+        form: Literal["lists", "places"] = "places" if kind.is_shared else "lists"
+        return self._write(bodies(), lambda: PartDraft(is_packed=kind.is_packed, form=form, widths=kind.columns))
 
     def _write(self, lists: Iterable[tuple[bytes, bytes]], new: Callable[[], PartDraft]) -> tuple[ListPart, ...]:
         """Objects of lists in order; each is written when it is full."""
@@ -249,7 +250,7 @@ class RunWriter:
 
 
 def _united(
-    sources: Sequence[RunSource], places: Sequence[array[int]], *, is_base: bool
+    sources: Sequence[MergeSource], places: Sequence[array[int]], *, is_base: bool
 ) -> Iterator[tuple[bytes, bytes, bool]]:
     """The documents of all runs in order of key, and for each run the places of its own among them."""
     streams = [_aged(source, age) for age, source in enumerate(sources)]
@@ -265,12 +266,12 @@ def _united(
             yield key, identity, is_dead
 
 
-def _aged(source: RunSource, age: int) -> Iterator[tuple[bytes, int, bytes, bool]]:
+def _aged(source: MergeSource, age: int) -> Iterator[tuple[bytes, int, bytes, bool]]:
     return ((key, age, identity, dead) for key, identity, dead in source.documents())
 
 
 def _merged(
-    sources: Sequence[RunSource], places: Sequence[array[int]] | None, *, is_base: bool
+    sources: Sequence[MergeSource], places: Sequence[array[int]] | None, *, is_base: bool
 ) -> Iterator[tuple[bytes, LooseList]]:
     streams = [_keyed(source, None if places is None else places[age], age) for age, source in enumerate(sources)]
     if len(streams) == 1:
@@ -282,5 +283,5 @@ def _merged(
         yield key, merge_list([one for _, _, one in same], is_base=is_base)
 
 
-def _keyed(source: RunSource, places: array[int] | None, age: int) -> Iterator[tuple[bytes, int, LooseList]]:
+def _keyed(source: MergeSource, places: array[int] | None, age: int) -> Iterator[tuple[bytes, int, LooseList]]:
     return ((key, age, one) for key, one in source.lists(places))

@@ -18,7 +18,7 @@ _SURE: Final = 0.9995
 
 
 def count_probes(lists: int, recall: float | None) -> int | None:
-    """How many of so many lists are read to find a share of the true answer; None for all. No requests."""
+    """How many lists are read to find a share of the true answer; None for all. No requests."""
     wanted = RECALL if recall is None else recall
     if wanted >= _SURE:
         return None

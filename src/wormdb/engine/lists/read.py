@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from wormdb.engine.lists.kind import ListKind
-    from wormdb.engine.lists.shelf import ListFolder, ListPage, ListShelf
+    from wormdb.engine.lists.shelf import CheckedPage, ListFolder, ListShelf
     from wormdb.engine.tree.definition import Index
     from wormdb.format.list_part import Directory, IdPage
     from wormdb.format.list_run import ListPart, ListRun
@@ -196,7 +196,7 @@ class ListReader:
         chosen = {bisect_right(firsts, key) - 1 for key in keys}
         return [part for place, part in enumerate(run.parts) if place in chosen]
 
-    def _decoded(self, key: bytes, page: ListPage) -> StoredList | None:
+    def _decoded(self, key: bytes, page: CheckedPage) -> StoredList | None:
         """A list of a page; None if it is not there."""
         found = page.decoded.get(key)
         if found is None and (body := page.bodies.get(key)) is not None:
@@ -261,7 +261,7 @@ class ListReader:
         parts = self.head.runs[run].ids
         return list(zip(parts, [] if self.folder is None else self.folder.learn(parts), strict=True))
 
-    def _id_page(self, page: ListPage, part: ListPart) -> IdPage:
+    def _id_page(self, page: CheckedPage, part: ListPart) -> IdPage:
         (body,) = page.bodies.values()
         return decode_ids(body, name=part.name)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["GAP_BYTES_MAX", "STREAM_BYTES", "WHOLE_BYTES_MAX", "ListFolder", "ListPage", "ListShelf"]
+__all__ = ["GAP_BYTES_MAX", "STREAM_BYTES", "WHOLE_BYTES_MAX", "CheckedPage", "ListFolder", "ListShelf"]
 
 WHOLE_BYTES_MAX: Final = 1 * MIB
 """An object up to this size is read whole, instead of its directory and then its pages."""
@@ -38,7 +38,7 @@ _PAGE_KIND: Final = "lists"
 
 
 @dataclass(frozen=True, slots=True)
-class ListPage:
+class CheckedPage:
     """The lists of a page, which was checked."""
 
     bodies: dict[bytes, memoryview]
@@ -125,12 +125,12 @@ class ListFolder:
         self.shelf.directories.keep(self.key(part.name), directory, cost)
         return directory
 
-    def pages(self, wanted: Iterable[tuple[ListPart, Directory, Sequence[int]]]) -> dict[tuple[str, int], ListPage]:
+    def pages(self, wanted: Iterable[tuple[ListPart, Directory, Sequence[int]]]) -> dict[tuple[str, int], CheckedPage]:
         """Pages by the name of their object and their number. 1 GET for each range of `coalesce` that is not kept.
 
         Ranges at most GAP_BYTES_MAX apart are one; all are asked for side by side.
         """
-        found: dict[tuple[str, int], ListPage] = {}
+        found: dict[tuple[str, int], CheckedPage] = {}
         missing: dict[str, tuple[ListPart, Directory, set[int]]] = {}
         for part, directory, numbers in wanted:
             for number in dict.fromkeys(numbers):
@@ -149,7 +149,7 @@ class ListFolder:
             found |= answer
         return found
 
-    def _read(self, asked: tuple[ListPart, Directory, list[int], ByteRange]) -> dict[tuple[str, int], ListPage]:
+    def _read(self, asked: tuple[ListPart, Directory, list[int], ByteRange]) -> dict[tuple[str, int], CheckedPage]:
         part, directory, numbers, span = asked
         key = self.key(part.name)
         with gone_is_old(key):
@@ -159,9 +159,9 @@ class ListFolder:
         pairs = zip(numbers, cut, strict=True)
         return {(part.name, number): self._kept(part, directory, number, body) for number, body in pairs}
 
-    def _kept(self, part: ListPart, directory: Directory, number: int, stored: bytes) -> ListPage:
+    def _kept(self, part: ListPart, directory: Directory, number: int, stored: bytes) -> CheckedPage:
         body = directory.unpack(number, stored)
-        page = ListPage(dict(lists_in(body, name=directory.name)))
+        page = CheckedPage(dict(lists_in(body, name=directory.name)))
         self.shelf.pages.keep(self._label(part, number), page, len(body) + 300 * len(page.bodies))
         return page
 

@@ -243,6 +243,14 @@ class Index:
     @classmethod
     def of(cls, name: str, definition: IndexDefinition) -> Index:
         """As a model defines it. Raises InvalidRequestError for a path that cannot be."""
+        if definition.type == "vector":
+            options = {
+                "field": definition.fields[0],
+                "dimensions": definition.dimensions,
+                "distance": definition.distance or "cosine",
+            }
+            encoded = msgspec.json.encode(options, order="deterministic")
+            return cls(name, definition.fields, kind="vector", options=encoded)
         return cls(
             name,
             definition.fields,

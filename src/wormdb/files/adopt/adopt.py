@@ -197,7 +197,7 @@ class _AdoptionRun:
         limit = adopter.runtime.misc.next() if record is None else record.limit
         reader = DocumentReader(store, adopter.runtime.pool, adopter.names, limit)
         total = len(inventory.documents)
-        indexes = self._definition.indexes.ready
+        indexes = (*self._definition.indexes.ready, *self._definition.indexes.lists)
         found = survey(reader, inventory, choices, indexes, lambda done: adopter.told("reading", done, total))
         if choices.dry_run:
             return self._result(found, None, is_resumed=record is not None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal
 
+from wormdb.engine.lists.definition import check_lists
 from wormdb.engine.state.view import sequence_of
 from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.errors import InvalidRequestError, Problem
@@ -172,6 +173,9 @@ class _Claims:
         problems = []
         for index in self._indexes:
             try:
+                if index.kind:
+                    check_lists([index], [document])
+                    continue
                 claimed = claims_of(index, document)
             except InvalidRequestError as error:
                 problems.append(Problem(self._names.entity(listed.id), f"{error.what}: {error.reason}", error.fix))

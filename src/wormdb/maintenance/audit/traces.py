@@ -21,6 +21,7 @@ from wormdb.format import json
 from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.frame import FrameKind, decode_frame, frame_length
 from wormdb.format.key import encode_key
+from wormdb.format.list_part import names_in
 from wormdb.format.node import front_decode
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from wormdb.maintenance.collection import StoredCollection
 
-__all__ = ["Trace", "find_traces"]
+__all__ = ["DocumentTrace", "find_traces"]
 
 _FRAME_BYTES_MAX: Final = 2**32 - 1
 _KIND_AT: Final = 4
@@ -36,13 +37,13 @@ _COMPLEMENT: Final = bytes(255 - byte for byte in range(256))
 _KEY_BYTES_CERTAIN: Final = 8
 """A key of at least this many bytes is looked for anywhere in others; a shorter one might be there by chance."""
 _FRONT_CODED: Final = {FrameKind.NODE: ("s", "x"), FrameKind.PAGE_MAP: ("ks", "kx")}
-_HASHED: Final = frozenset({FrameKind.FILTER, FrameKind.FILTER_RUN})
-"""Frames with nothing but hashes cut to a few bits."""
+_HASHED: Final = frozenset({FrameKind.FILTER, FrameKind.FILTER_RUN, FrameKind.LIST_TRAINED})
+"""Frames with nothing but hashes cut to a few bits, or what was learned of many documents together."""
 _IDENTITIES: Final = ("_id", "id", "entityId")
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class DocumentTrace:
     """A place where an id or a value was found."""
 
     key: str
@@ -59,7 +60,7 @@ def find_traces(
     values: Sequence[str] = (),
     folders: Iterable[str] = (),
     told: Callable[[str], None] | None = None,
-) -> list[Trace]:
+) -> list[DocumentTrace]:
     """What can be found of the document of an id, and of some `values`, in a collection; nothing is written.
 
     `folders` are those of its readable files elsewhere. 1 LIST for each 1,000 objects and 1 GET for each object, past
@@ -86,7 +87,7 @@ def _is_of_another(key: str, collection: str) -> bool:
     return bool(found) and before != collection
 
 
-def _unowned_blobs(site: StoredCollection) -> list[Trace]:
+def _unowned_blobs(site: StoredCollection) -> list[DocumentTrace]:
     """Blobs to which no document refers: whose they were is not known any more."""
     folder = site.paths.blobs
     there = {
@@ -99,7 +100,11 @@ def _unowned_blobs(site: StoredCollection) -> list[Trace]:
         return []
     view = site.ledger().view()
     owned = {key for _, held in view.scan() for key in blob_keys_in(held.document) | blob_keys_in(held.trash)}
-    return [Trace(path, "no document refers to this blob") for key, path in sorted(there.items()) if key not in owned]
+    return [
+        DocumentTrace(path, "no document refers to this blob")
+        for key, path in sorted(there.items())
+        if key not in owned
+    ]
 
 
 @dataclass(slots=True)
@@ -108,7 +113,7 @@ class _Search:
 
     identity: Any
     values: tuple[str, ...]
-    found: list[Trace] = field(default_factory=list)
+    found: list[DocumentTrace] = field(default_factory=list)
     _text: str = field(init=False)
     _keys: tuple[bytes, ...] = field(init=False)
     _value_keys: tuple[bytes, ...] = field(init=False)
@@ -125,7 +130,9 @@ class _Search:
         if isinstance(self.identity, str) and self.identity in key.split("/"):
             self._add(key, "its key has the id")
         try:
-            if body[:4] == b"WORM":
+            if key.endswith(".run"):
+                self._lists(key, body)
+            elif body[:4] == b"WORM":
                 self._frames(key, body)
             elif body[:4] == b"PAR1":
                 self._block(key, body)
@@ -137,7 +144,7 @@ class _Search:
             self._add(key, f"it cannot be read: {error.reason}")
 
     def _add(self, key: str, what: str, *, is_mention: bool = False) -> None:
-        trace = Trace(key, what, is_mention)
+        trace = DocumentTrace(key, what, is_mention)
         if trace not in self.found:
             self.found.append(trace)
 
@@ -171,6 +178,16 @@ class _Search:
                     for each in front_decode(shared, suffixes, name=key):
                         self._bytes(key, each)
             body = body[cut:]
+
+    def _lists(self, key: str, body: bytes) -> None:
+        """Lists of an index: ids of documents, and terms, which may be values folded to lower case."""
+        wanted = {form.encode(): value for value in self.values for form in (value, value.casefold())}
+        for term, identity in names_in(body, name=key):
+            if identity == self._text.encode():
+                self._add(key, "it has the id")
+            for form, value in wanted.items():
+                if not identity and form in term:
+                    self._add(key, f"it has the value {value!r}")
 
     def _block(self, key: str, body: bytes) -> None:
         import pyarrow as pa

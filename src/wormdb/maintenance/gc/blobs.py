@@ -91,10 +91,10 @@ def collect_blobs(site: StoredCollection, gathered: GcReport, unowned: frozenset
             site.store.delete_many([victim.key for victim in some])
             gathered.add(some)
         # No more than a root remembers until they are deleted: the others are for the next run.
-        unowned = plan.unowned[: max(BLOB_CONDEMNED_MAX - plan.waiting, 0)]
+        doomed = plan.unowned[: max(BLOB_CONDEMNED_MAX - plan.waiting, 0)]
         try:
-            for start in range(0, len(unowned), BLOB_CONDEMNED_AT_ONCE):
-                condemn(site, ledger, plan.view, unowned[start : start + BLOB_CONDEMNED_AT_ONCE])
+            for start in range(0, len(doomed), BLOB_CONDEMNED_AT_ONCE):
+                condemn(site, ledger, plan.view, doomed[start : start + BLOB_CONDEMNED_AT_ONCE])
         except _OwnedMeanwhileError as error:
             log.info("%s: blobs are looked at again: %s", site.collection, error.reason)
             continue

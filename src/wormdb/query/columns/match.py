@@ -15,6 +15,7 @@ from wormdb.bql.tree import (
     All,
     And,
     Compare,
+    Conforms,
     Contains,
     ElemMatch,
     In,
@@ -26,6 +27,7 @@ from wormdb.bql.tree import (
     Size,
     conjunction,
 )
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format.arrays import array_of, scalar_of
 from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING, Document, Regex
@@ -324,6 +326,22 @@ class _Negation:
 
 
 @dataclass(frozen=True, slots=True)
+class _DocumentNode:
+    """A condition on whole documents, which must have been read."""
+
+    matches: Callable[[Document], bool]
+
+    def ask(self, rows: CellRows, *, among: Outcome) -> Outcome:
+        assert isinstance(rows, RowCells), "it is about documents"
+        count = rows.portion.rows
+        wanted = range(count) if isinstance(among, bool) else rows_of_mask(among, True).to_pylist()
+        return mask_of_rows([row for row in wanted if self.matches(rows.document(row))], count)
+
+    def weight(self, rows: CellRows) -> int:  # noqa: ARG002 - a node's signature
+        return 2
+
+
+@dataclass(frozen=True, slots=True)
 class _Conjunction:
     nodes: Sequence[FilterNode]
 
@@ -352,6 +370,9 @@ def _compiled(tree: Filter, paths: set[str]) -> FilterNode:
         case All(path, values):
             items = [_item(path, value) for value in values]
             return _compiled(conjunction(items) if items else NOTHING, paths)
+        case Conforms():
+            paths.add(DOCUMENT)
+            return _DocumentNode(compile_filter(tree))
         case _:
             paths.add(".".join(tree.path))
             inner = _compiled(tree.filter, set()) if isinstance(tree, ElemMatch) and tree.kind == "value" else None

@@ -244,18 +244,20 @@ def _ranked_detail(node: Node) -> str:
             language = "" if search.fields.language == NO_LANGUAGE else f" in {search.fields.language}"
             condition = "" if isinstance(tree, MatchAll) else f"; {tree.text}"
             return f"{'' if index is None else f'{index}, '}{search.text!r} in {fields}{language}{condition}"
-        case NearestScan(name, near, probes, child):
-            return f"{name}, {near.distance}, {_probed(probes)}{'' if child is None else ', only ids below'}"
-        case Rank(_, near, enough):
-            least = "" if near.min_score is None else f", score {near.min_score:g} or more"
-            of = "" if enough is None else f" of {_counted(enough, 'candidate')}"
-            return f"{near.field}, {near.distance}, first {near.k:,}{of}{least}"
+        case NearestScan() | Rank():
+            return _nearest_detail(node)
         case _:
             return ""
 
 
-def _probed(probes: int | None) -> str:
-    return "all lists" if probes is None else _counted(probes, "list")
+def _nearest_detail(node: NearestScan | Rank) -> str:
+    near = node.near
+    if isinstance(node, NearestScan):
+        lists = "all lists" if node.probes is None else _counted(node.probes, "list")
+        return f"{node.index}, {near.distance}, {lists}{'' if node.child is None else ', only ids below'}"
+    least = "" if near.min_score is None else f", score {near.min_score:g} or more"
+    of = "" if node.enough is None else f" of {_counted(node.enough, 'candidate')}"
+    return f"{near.field}, {near.distance}, first {near.k:,}{of}{least}"
 
 
 # --- texts ---

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.projection import Projection, fields_needed
-from wormdb.bql.tree import And, Filter, MatchAll, MatchNone, Not, Or
+from wormdb.bql.tree import And, Conforms, Filter, MatchAll, MatchNone, Not, Or
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.tree.entries import Range
 from wormdb.query.physical.access import IndexAccess, find_accesses
 from wormdb.query.physical.terms import Conjunction, KeyRanges, Term, intersect_keys, intersect_ranges
@@ -220,6 +221,8 @@ def filter_paths(tree: Filter) -> frozenset[str]:
             return frozenset().union(*map(filter_paths, filters))
         case Not(child):
             return filter_paths(child)
+        case Conforms():
+            return frozenset([DOCUMENT])  # no column tells
         case _:
             return frozenset([".".join(tree.path)])
 
