@@ -77,6 +77,23 @@ def search_lists(search: Search, reader: ListReader, *, is_sure: bool) -> Iterat
         yield TextCandidate(key, -score, is_told)
 
 
+def _ranked(scores: Mapping[int, float]) -> Iterator[tuple[float, int]]:
+    """Negative scores and places, the best first and ties in order of place.
+
+    Few scores are different, so these are put in order, and places only of those that are taken.
+    """
+    places: dict[float, list[int]] = {}
+    for at, score in scores.items():
+        known = places.get(score)
+        if known is None:
+            places[score] = [at]
+        else:
+            known.append(at)
+    for score in sorted(places, reverse=True):
+        for at in sorted(places[score]):
+            yield -score, at
+
+
 class _FoundLists:
     """The lists of a search's words, and what follows from them."""
 
@@ -162,12 +179,11 @@ class _FoundLists:
     def run(self, run: int, *, is_sure: bool) -> Iterator[tuple[float, bytes, bool]]:
         """The negative scores and keys of the documents of a run that may be found, the best first."""
         counted = [self._payloads[term].get(run, {}) for term in self._search.terms]
-        everything = set().union(*counted)
-        if not everything:
-            return
-        chosen = self._upper(self._tree, run, everything)
-        scores = self._scores(counted, chosen)
-        ranked = iter(sorted((-score, at) for at, score in scores.items()))
+        if isinstance(self._tree, SearchTerm):
+            chosen: Iterable[int] = counted[0]
+        else:
+            chosen = self._upper(self._tree, run, set().union(*counted))
+        ranked = _ranked(self._scores(counted, chosen))
         size, touched = _IDS_FIRST, self._reader.touched
         while some := list(islice(ranked, size)):
             for (score, _), key in zip(some, self._keys(run, [at for _, at in some]), strict=True):
@@ -178,7 +194,7 @@ class _FoundLists:
     def _keys(self, run: int, places: Sequence[int]) -> list[bytes]:
         return [id_key(identity) for identity in self._reader.ids_at(run, places)]
 
-    def _scores(self, counted: Sequence[Payloads], chosen: set[int]) -> dict[int, float]:
+    def _scores(self, counted: Sequence[Payloads], chosen: Iterable[int]) -> dict[int, float]:
         """The score of each place: sums in the order of the words, as `Scorer.score` makes them."""
         scores = dict.fromkeys(chosen, 0.0)
         for number, rows in enumerate(counted):
