@@ -179,17 +179,26 @@ class _FoundLists:
     def run(self, run: int, *, is_sure: bool) -> Iterator[tuple[float, bytes, bool]]:
         """The negative scores and keys of the documents of a run that may be found, the best first."""
         counted = [self._payloads[term].get(run, {}) for term in self._search.terms]
-        if isinstance(self._tree, SearchTerm):
-            chosen: Iterable[int] = counted[0]
-        else:
-            chosen = self._upper(self._tree, run, set().union(*counted))
-        ranked = _ranked(self._scores(counted, chosen))
+        ranked = _ranked(self._scores(counted, self._chosen(run, counted)))
         size, touched = _IDS_FIRST, self._reader.touched
         while some := list(islice(ranked, size)):
             for (score, _), key in zip(some, self._keys(run, [at for _, at in some]), strict=True):
                 if key not in touched:
                     yield score, key, is_sure
             size = min(2 * size, _IDS_MAX)
+
+    def _chosen(self, run: int, counted: Sequence[Payloads]) -> Iterable[int]:
+        """The places of a run that may match: those of a single word, or begun with the rarest that all must have."""
+        tree = self._tree
+        if isinstance(tree, SearchTerm):
+            return counted[0]
+        needed = (
+            [child for child in tree.children if isinstance(child, SearchTerm)] if isinstance(tree, AllWords) else []
+        )
+        if not needed:
+            return self._upper(tree, run, set().union(*counted))
+        rarest = min(needed, key=lambda term: len(self._payloads[term].get(run, ())))
+        return self._upper(tree, run, set(self._payloads[rarest].get(run, ())))
 
     def _keys(self, run: int, places: Sequence[int]) -> list[bytes]:
         return [id_key(identity) for identity in self._reader.ids_at(run, places)]
@@ -199,8 +208,9 @@ class _FoundLists:
         scores = dict.fromkeys(chosen, 0.0)
         for number, rows in enumerate(counted):
             known: dict[tuple[int, ...], float] = {}
-            for at, row in rows.items():
-                if at in scores:
+            for at in rows if len(rows) < len(scores) else list(scores):
+                row = rows.get(at)
+                if row is not None and at in scores:
                     value = known.get(row)
                     if value is None:
                         value = known[row] = self._value(number, row)
@@ -219,11 +229,12 @@ class _FoundLists:
         """All places that may match, among `everything`."""
         match tree:
             case SearchTerm():
-                return everything & self._payloads[tree].get(run, {}).keys()
+                known = self._payloads[tree].get(run, {})
+                return {at for at in everything if at in known}
             case SearchPhrase(items):
-                return reduce(set.__and__, [self._upper(term, run, everything) for _, term in items])
+                return reduce(lambda left, item: self._upper(item[1], run, left), items, everything)
             case AllWords(children):
-                return reduce(set.__and__, [self._upper(child, run, everything) for child in children])
+                return reduce(lambda left, child: self._upper(child, run, left), children, everything)
             case AnyWord(children):
                 return reduce(set.__or__, [self._upper(child, run, everything) for child in children])
             case WithoutWord(child):
