@@ -133,6 +133,7 @@ OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "forward": lambda _, c: c.forward(),
     "erase": lambda _, c: c.erase("a"),
     "drop": lambda d, _: d.drop("things"),
+    "rename": lambda d, _: d.rename("things", "others"),
     "database forward": lambda db, c: db.forward([c.name]),
     "build_indexes": lambda _, c: c.build_indexes(),
     "build_manifest": lambda _, c: c.build_manifest(),

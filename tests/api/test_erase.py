@@ -212,7 +212,7 @@ def test_what_was_made_of_a_root_before_it_is_not_named_after_it(work: Callable[
     for number in range(2, 200, 3):
         world = forwarded().copy()
         database = opened(world)
-        store = Before(world, number, lambda things=database[NAME]: things.erase(VICTIM))  # type: ignore[misc] - bound now
+        store = Before(world, number, lambda things=database[NAME]: things.erase(VICTIM))  # type: ignore[misc]  # the default binds it now
         with suppress(ConflictError):
             work(opened(store, seed=9)[NAME]._ledger, aim)
         if not store.has_acted:
@@ -238,7 +238,7 @@ RIVALS: dict[str, Callable[[Database], object]] = {
 def test_whatever_a_rival_does_at_any_request_the_document_before_is_gone(rival: str) -> None:
     for number in range(1, 400, STRIDE):
         world = filled().copy()
-        store = Before(world, number, lambda world=world: RIVALS[rival](opened(world, seed=3)))  # type: ignore[misc] - bound now
+        store = Before(world, number, lambda world=world: RIVALS[rival](opened(world, seed=3)))  # type: ignore[misc]  # the default binds it now
         with suppress(NotFoundError):
             opened(store).__getitem__(NAME).erase(VICTIM)
         database = opened(world, seed=4)

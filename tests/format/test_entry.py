@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.golden import samples
+from tests.golden import list_samples, samples
 from wormdb.errors import CorruptionError, LimitExceededError, UnsupportedFormatError
 from wormdb.format.entry import Entry, LoggedBatch, LoggedChange, decode_entry, encode_entry, entry_hash
 from wormdb.format.event import EVENT_KINDS, FilesSwitched, Nothing
@@ -78,7 +78,7 @@ def test_every_kind_of_event_comes_back() -> None:
     assert decode(encode_entry(function, collection=samples.COLLECTION), number=function.number) == function
     transactions = samples.transaction_entry()
     assert decode(encode_entry(transactions, collection=samples.COLLECTION), number=11) == transactions
-    lists = samples.list_entry()
+    lists = list_samples.list_entry()
     assert decode(encode_entry(lists, collection=samples.COLLECTION), number=12) == lists
     erasing = samples.erasing_entry()
     assert decode(encode_entry(erasing, collection=samples.COLLECTION), number=12) == erasing

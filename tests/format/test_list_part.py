@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.golden.samples import LIST_IDENTITY, list_part
+from tests.golden.list_samples import LIST_IDENTITY, list_part
 from wormdb.errors import CorruptionError
 from wormdb.format.list_part import (
     Directory,

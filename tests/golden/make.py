@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.golden import samples
+from tests.golden import list_samples, samples
 from wormdb.format.adopt_record import encode_adopt_record
 from wormdb.format.block import write_block
 from wormdb.format.blocklist import encode_block_page
@@ -60,11 +60,11 @@ def golden_files() -> dict[str, bytes]:
         "entry_transactions.bin": encode_entry(samples.transaction_entry(), collection=samples.COLLECTION),
         "transaction_record.bin": encode_record(samples.transaction_record()),
         "transaction_floor.bin": encode_floor(samples.transaction_floor()),
-        "entry_lists.bin": encode_entry(samples.list_entry(), collection=samples.COLLECTION),
-        "list_part.bin": samples.list_part(is_packed=False),
-        "list_part_packed.bin": samples.list_part(is_packed=True),
-        "list_trained.bin": encode_trained(b"trained" * 9, identity=samples.LIST_IDENTITY),
-        "root_lists.bin": encode_root(samples.list_root()),
+        "entry_lists.bin": encode_entry(list_samples.list_entry(), collection=samples.COLLECTION),
+        "list_part.bin": list_samples.list_part(is_packed=False),
+        "list_part_packed.bin": list_samples.list_part(is_packed=True),
+        "list_trained.bin": encode_trained(b"trained" * 9, identity=list_samples.LIST_IDENTITY),
+        "root_lists.bin": encode_root(list_samples.list_root()),
         "sidecar.bin": block.sidecar,
         "heartbeat.json": encode_heartbeat(samples.heartbeat()),
         "heartbeat_server.json": encode_heartbeat(samples.server_heartbeat()),

@@ -31,7 +31,6 @@ from wormdb.format.event import (
     JobAttached,
     JobExpired,
     JobOpened,
-    ListsCreated,
     ModeChanged,
     Nothing,
     SchemaChanged,
@@ -45,8 +44,6 @@ from wormdb.format.files_record import FilesFill, FilesPart, FilesPlaces, FilesR
 from wormdb.format.heartbeat import CollectionActivity, Heartbeat
 from wormdb.format.json import decode, encode_document
 from wormdb.format.key import encode_key
-from wormdb.format.list_part import PartDraft, encode_ids, encode_list
-from wormdb.format.list_run import ListHead, ListPart, ListRun, TrainedRef
 from wormdb.format.membership import FilterRun
 from wormdb.format.node import Child, Inner, Leaf
 from wormdb.format.past import SnapshotMark, Version, encode_past, past_id
@@ -596,50 +593,3 @@ def heartbeat() -> Heartbeat:
 def server_heartbeat() -> Heartbeat:
     """Of a server."""
     return structs.replace(heartbeat(), address="resps://db1.internal:5484", state="stopped", written=())
-
-
-# --- lists ---
-
-LIST_IDENTITY = f"{COLLECTION}/0007-00000001.run"
-
-
-def stored_lists() -> list[tuple[bytes, bytes]]:
-    """Lists by places with columns: some small ones, and one with deletions."""
-    places = [0, 1, 5, 300, 70_000]
-    payloads = [bytes((place % 5 + 1, place % 7, 0)) for place in places]
-    return [
-        (b"blue", encode_list(places[:2], payloads[:2], [], (1, 2), is_shared=True)),
-        (b"green", encode_list([], [], [4, 9], (1, 2), is_shared=True)),
-        (b"red", encode_list(places, payloads, [2, 300], (1, 2), is_shared=True)),
-    ]
-
-
-def loose_list() -> bytes:
-    """A list by ids, with payloads of any length."""
-    return encode_list([b'"a"', b'"b17"', b"7"], [b"", b"x", b"yz"], [b'"c"'], None, is_shared=False)
-
-
-def list_part(*, is_packed: bool) -> bytes:
-    """An object of lists, and a page of ids behind them."""
-    draft = PartDraft(is_packed=is_packed, is_alone=True)
-    for key, body in stored_lists():
-        draft.add(key, body)
-    draft.add(b"zz", loose_list())
-    draft.add(b"zzz", encode_ids([b'"a"', b'"b"', b'"d"'], [False, True, False]))
-    return draft.finish("0007-00000001.run", identity=LIST_IDENTITY)[0]
-
-
-def list_root() -> Root:
-    """A root with an index of lists."""
-    part = ListPart(name="0007-00000001.run", sha256=digest(9), length=900, directory=700, first=b"blue")
-    run = ListRun(number=6, parts=(part,), ids=(part,), documents=3, entries=7, gone=4, tally=(3, -1))
-    trained = TrainedRef(name="0007-00000002.trained", sha256=digest(8), length=80, documents=1_000)
-    head = ListHead(runs=(run, ListRun(number=2, parts=(part,), entries=20)), trained=trained, is_trained=True)
-    index = IndexRoot(name="byText", definition=b"{}", state="ready", applied=7, entries=23, lists=head)
-    return structs.replace(root(), indexes=(index,))
-
-
-def list_entry() -> Entry:
-    """An entry that creates an index of lists."""
-    created = ListsCreated(name="byText", definition=b'{"fields":["body"],"kind":"text","options":{}}', empty=True)
-    return Entry(number=12, write_id=write_id(12), misc=9, node=0, previous=bytes(32), events=(created,))

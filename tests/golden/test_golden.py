@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden import samples
+from tests.golden import list_samples, samples
 from tests.golden.make import golden_files
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.blocklist import decode_block_page
@@ -135,19 +135,19 @@ def test_old_bytes_give_the_expected_values() -> None:
 
 def test_old_lists_are_read() -> None:
     entry = decode_entry(stored("entry_lists.bin"), name="x", number=12, collection=samples.COLLECTION)
-    assert entry == samples.list_entry()
+    assert entry == list_samples.list_entry()
     root = decode_root(stored("root_lists.bin"), name="x", path=samples.PATH, collection=samples.COLLECTION)
-    assert root == samples.list_root()
-    trained = decode_trained(stored("list_trained.bin"), name="x", identity=samples.LIST_IDENTITY)
+    assert root == list_samples.list_root()
+    trained = decode_trained(stored("list_trained.bin"), name="x", identity=list_samples.LIST_IDENTITY)
     assert trained == b"trained" * 9
     assert golden_files()["list_part.bin"] == stored("list_part.bin")
     for name in ("list_part.bin", "list_part_packed.bin"):
         data = stored(name)
         begin = data.rindex(b"WORM")
-        directory = decode_directory(data[begin:], name=name, identity=samples.LIST_IDENTITY, directory=begin)
+        directory = decode_directory(data[begin:], name=name, identity=list_samples.LIST_IDENTITY, directory=begin)
         pages = [directory.unpack(page, data[directory.starts[page] : directory.starts[page + 1]]) for page in range(5)]
         found = [(key, bytes(body)) for page in pages for key, body in lists_in(page, name=name)]
-        assert found[:3] == samples.stored_lists()
+        assert found[:3] == list_samples.stored_lists()
         red = decode_list(memoryview(found[2][1]), (1, 2), is_shared=True, name=name)
         assert (list(red.places), list(red.gone_places), red.payload(3)) == (
             [0, 1, 5, 300, 70_000],

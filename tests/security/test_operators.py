@@ -92,9 +92,7 @@ def _same(one: Any, other: Any) -> bool:
     return json.dumps(one) == json.dumps(other)
 
 
-@pytest.mark.parametrize(
-    "operator", ["$where", "$function", "$accumulator", "$expr", "$eval", "$nonsense"]
-)
+@pytest.mark.parametrize("operator", ["$where", "$function", "$accumulator", "$expr", "$eval", "$nonsense"])
 def test_no_code_and_no_unknown_operator(users: wormdb.Collection[wormdb.Document], operator: str) -> None:
     for written in ({operator: "1"}, {"password": {operator: "1"}}, {"$or": [{operator: "1"}]}):
         with pytest.raises(InvalidRequestError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tests.simulation.expiring import Expiring
 from tests.simulation.handles import Handles
 from tests.simulation.history import audit_register
 from tests.simulation.lives import Indexing, Loads, Past
@@ -287,4 +288,5 @@ WORKLOADS: dict[str, Workload] = {
     "indexing": Indexing(),
     "loads": Loads(),
     "numbers": Numbers(),
+    "expiring": Expiring(),
 }

@@ -86,6 +86,10 @@ class AsyncDatabase(OpenedDatabase, SessionMethods, AsyncSchemaMethods, AsyncTra
             "DropResult | None", await self._runner.call(self._inner.drop, name, missing_ok=missing_ok, wait=wait)
         )
 
+    async def rename(self, old: str, new: str) -> None:
+        """Refuse to give a collection another name, with the reason and the way to do it by hand. 4 GETs at most."""
+        await self._runner.call(self._inner.rename, old, new)
+
     async def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """Bring collections forward; returns by folder the last log number that is in its blocks."""
         return cast("dict[str, int]", await self._runner.call(self._inner.forward, names))

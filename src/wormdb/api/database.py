@@ -231,6 +231,20 @@ class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
         """
         return self.removal(name).drop(missing_ok=missing_ok, wait=wait)
 
+    @works
+    def rename(self, old: str, new: str) -> None:
+        """Refuse to give a collection another name, with the reason and the way to do it by hand. 4 GETs at most.
+
+        No bucket moves a log in one step: entries and roots say which collection they are of, and what other processes
+        write to the old name while it is copied would be lost. Raises NotFoundError, AlreadyExistsError if the new name
+        is taken, and InvalidRequestError always otherwise. Nothing is written.
+        """
+        from wormdb.api.removal import refuse_rename
+
+        (source,) = self._prefixes([old])
+        (target,) = self._prefixes([new])
+        refuse_rename(self._ledger(source), self._ledger(target))
+
     def removal(self, name: str) -> Removal:
         """The two steps of `drop` on their own, for a collection by its model or folder. No requests."""
         from wormdb.api.removal import Removal

@@ -69,7 +69,7 @@ VERBS = {
     cls=Verbs,
     modules="wormdb.cli.commands.",
     verbs=VERBS,
-    hidden=["pipeline"],
+    hidden=["pipeline", "rename"],
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
 )

@@ -176,6 +176,7 @@ def reading_lines(place: Path) -> dict[str, list[list[str]]]:
         "delete": [["delete", "notes", f"{evil}{more}", *on] for more in ("3", "none")],
         "shell": [["shell", str(place / evil)]],
         "serve": [["serve", str(place / evil), "--resp", evil], ["serve", url, "--users", str(place / evil)]],
+        "rename": [["rename", evil, "other", *on], ["rename", "notes", evil, *on]],
         "drop": [["drop", evil, "--yes", *on], ["drop", "notes", "--dry-run", *on]],
     }
 

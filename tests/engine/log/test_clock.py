@@ -100,3 +100,21 @@ def test_threads_never_get_the_same_number() -> None:
     for thread in threads:
         thread.join()
     assert len(set(seen)) == 2_000
+
+
+def test_the_time_of_the_store_does_not_go_back_for_an_answer_that_was_long_on_its_way() -> None:
+    clock = ManualClock(1_000_000)
+    misc = MiscClock(clock)
+    assert misc.store_ms() == 1_000_000, "no answer has told yet"
+    misc.tell(StoreTime(2_000_000), is_served=True)
+    clock.advance(3)
+    misc.tell(StoreTime(2_001_000), is_served=True)
+    assert misc.store_ms() == 2_003_000
+    clock.advance(60)
+    assert misc.store_ms() == 2_063_000
+    misc.tell(StoreTime(2_062_000), is_served=True)
+    assert misc.store_ms() == 2_063_000, "it stands still instead"
+    clock.advance(2)
+    assert misc.store_ms() == 2_064_000
+    misc.tell(StoreTime(1_500_000), is_served=True)
+    assert misc.store_ms() == 1_500_000, "far away: the time before was wrong"

@@ -46,7 +46,7 @@ class NearestReader:
         """Keys of ids in the order of rough scores, the best first: of the nearest `probes` lists or all, and the tail.
 
         With `among` only those keys. Costs 1 GET for what was learned and 1 for the directory of each object of the
-        lists, in two rounds; then as `ListReader.read`. Raises CorruptionError, SnapshotTooOldError, MissingExtraError.
+        lists, in one round; then as `ListReader.read`. Raises CorruptionError, SnapshotTooOldError, MissingExtraError.
         """
         numpy = load_numpy()
         code, scales = encode_vectors(numpy.array([near.vector], numpy.float32))
@@ -88,7 +88,7 @@ class NearestReader:
             size *= 4
 
     def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[RunList]:
-        trained = self.reader.trained()
+        trained = self._learned()
         if trained is None:
             keys: Sequence[bytes] = (ONLY_LIST,)
         else:
@@ -99,6 +99,18 @@ class NearestReader:
             keys = list(map(list_key, order[:probes].tolist()))
         found = self.reader.read(keys)
         return [one for runs in found.values() for one in runs if one.entries.count]
+
+    def _learned(self) -> bytes | None:
+        """What was learned; the directories of objects are read at the same time, so that they cost no round more."""
+        reader = self.reader
+        if reader.folder is None or reader.head.trained is None:
+            return None
+        if reader.folder.shelf.trained.find(reader.folder.key(reader.head.trained.name)) is not None:
+            return reader.trained()
+        learned = reader.folder.shelf.pool.map(lambda _: reader.trained(), (None,))
+        reader.prepare()
+        (trained,) = learned
+        return trained
 
     def _score(self, found: RunList, code: Codes, scale: float) -> Floats:
         numpy = load_numpy()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["NODE_MAX", "MiscClock"]
 
 NODE_MAX = 255
+BEST_SECONDS = 60.0
+"""A time that was told counts for this long, if later answers told less: then the monotonic clock may be wrong."""
 HELD_MS = 10_000
 """The store's time stands still for this long at most, instead of going back."""
 
@@ -37,6 +39,7 @@ class MiscClock:
         self._given_us = 0
         self._seen_us = 0
         self._told: tuple[int, float] | None = None
+        self._best: tuple[int, float] | None = None
         self._shown_ms = 0
         self._is_served = False
         self._lock = threading.Lock()
@@ -57,8 +60,8 @@ class MiscClock:
 
         The wall clock if no answer told. It does not go back by less than HELD_MS: some stores tell whole seconds.
         """
-        told = self._told
-        now_ms = self._clock.now_ms() if told is None else self._since(told)
+        best = self._best
+        now_ms = self._clock.now_ms() if best is None else self._since(best)
         with self._lock:
             if not now_ms < self._shown_ms <= now_ms + HELD_MS:
                 self._shown_ms = now_ms
@@ -78,8 +81,16 @@ class MiscClock:
 
         What is not ahead of it is followed, also if the wall clock is behind.
         """
-        if time is not None:
-            self._told, self._is_served = (time, self._clock.monotonic()), is_served
+        if time is None:
+            return
+        told = time, self._clock.monotonic()
+        self._told, self._is_served = told, is_served
+        # An answer that was long on its way tells an old time: one before it may tell more, for a while.
+        best = self._best or told
+        passed = told[1] - best[1]
+        if passed >= BEST_SECONDS or not 0 < best[0] + 1000 * passed - time <= HELD_MS:
+            best = told
+        self._best = best
 
     def next(self) -> Misc:
         """A number greater than every one given or observed, but for those that were too far ahead.

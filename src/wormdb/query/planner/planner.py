@@ -196,7 +196,7 @@ def _rate(question: Question, *, is_due: bool) -> tuple[_RatedCandidate, list[_R
 def _patience(question: Question, best: _RatedCandidate, others: Sequence[_RatedCandidate]) -> int:
     """After how many requests of this shape what they took too much is what it takes to read an index; 0 for never.
 
-    As long as one rents skis: whoever buys them when the rents have reached their price pays twice the least at most.
+    As with rented skis: buying them when the rents have reached their price costs twice the least at most.
     """
     if question.request.strategy is not None or best.candidate.strategy == "index_lookup":
         return 0
