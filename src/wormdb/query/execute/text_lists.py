@@ -77,6 +77,23 @@ def search_lists(search: Search, reader: ListReader, *, is_sure: bool) -> Iterat
         yield TextCandidate(key, -score, is_told)
 
 
+def _ranked(scores: Mapping[int, float]) -> Iterator[tuple[float, int]]:
+    """Negative scores and places, the best first and ties in order of place.
+
+    Few scores are different, so these are put in order, and places only of those that are taken.
+    """
+    places: dict[float, list[int]] = {}
+    for at, score in scores.items():
+        known = places.get(score)
+        if known is None:
+            places[score] = [at]
+        else:
+            known.append(at)
+    for score in sorted(places, reverse=True):
+        for at in sorted(places[score]):
+            yield -score, at
+
+
 class _FoundLists:
     """The lists of a search's words, and what follows from them."""
 
@@ -162,12 +179,7 @@ class _FoundLists:
     def run(self, run: int, *, is_sure: bool) -> Iterator[tuple[float, bytes, bool]]:
         """The negative scores and keys of the documents of a run that may be found, the best first."""
         counted = [self._payloads[term].get(run, {}) for term in self._search.terms]
-        everything = set().union(*counted)
-        if not everything:
-            return
-        chosen = self._upper(self._tree, run, everything)
-        scores = self._scores(counted, chosen)
-        ranked = iter(sorted((-score, at) for at, score in scores.items()))
+        ranked = _ranked(self._scores(counted, self._chosen(run, counted)))
         size, touched = _IDS_FIRST, self._reader.touched
         while some := list(islice(ranked, size)):
             for (score, _), key in zip(some, self._keys(run, [at for _, at in some]), strict=True):
@@ -175,16 +187,30 @@ class _FoundLists:
                     yield score, key, is_sure
             size = min(2 * size, _IDS_MAX)
 
+    def _chosen(self, run: int, counted: Sequence[Payloads]) -> Iterable[int]:
+        """The places of a run that may match: those of a single word, or begun with the rarest that all must have."""
+        tree = self._tree
+        if isinstance(tree, SearchTerm):
+            return counted[0]
+        needed = (
+            [child for child in tree.children if isinstance(child, SearchTerm)] if isinstance(tree, AllWords) else []
+        )
+        if not needed:
+            return self._upper(tree, run, set().union(*counted))
+        rarest = min(needed, key=lambda term: len(self._payloads[term].get(run, ())))
+        return self._upper(tree, run, set(self._payloads[rarest].get(run, ())))
+
     def _keys(self, run: int, places: Sequence[int]) -> list[bytes]:
         return [id_key(identity) for identity in self._reader.ids_at(run, places)]
 
-    def _scores(self, counted: Sequence[Payloads], chosen: set[int]) -> dict[int, float]:
+    def _scores(self, counted: Sequence[Payloads], chosen: Iterable[int]) -> dict[int, float]:
         """The score of each place: sums in the order of the words, as `Scorer.score` makes them."""
         scores = dict.fromkeys(chosen, 0.0)
         for number, rows in enumerate(counted):
             known: dict[tuple[int, ...], float] = {}
-            for at, row in rows.items():
-                if at in scores:
+            for at in rows if len(rows) < len(scores) else list(scores):
+                row = rows.get(at)
+                if row is not None and at in scores:
                     value = known.get(row)
                     if value is None:
                         value = known[row] = self._value(number, row)
@@ -203,11 +229,12 @@ class _FoundLists:
         """All places that may match, among `everything`."""
         match tree:
             case SearchTerm():
-                return everything & self._payloads[tree].get(run, {}).keys()
+                known = self._payloads[tree].get(run, {})
+                return {at for at in everything if at in known}
             case SearchPhrase(items):
-                return reduce(set.__and__, [self._upper(term, run, everything) for _, term in items])
+                return reduce(lambda left, item: self._upper(item[1], run, left), items, everything)
             case AllWords(children):
-                return reduce(set.__and__, [self._upper(child, run, everything) for child in children])
+                return reduce(lambda left, child: self._upper(child, run, left), children, everything)
             case AnyWord(children):
                 return reduce(set.__or__, [self._upper(child, run, everything) for child in children])
             case WithoutWord(child):
