@@ -163,6 +163,9 @@ def check_row(row: Sequence[Any], fields: Sequence[str], types: Sequence[str], *
             )
 
 
+NO_OPTIONS: Final = b"{}"
+
+
 class _IndexMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     fields: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     unique: bool = False
@@ -173,7 +176,7 @@ class _IndexMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     bson_types: tuple[str, ...] = msgspec.field(name="bsonTypes", default=())
     is_owners: bool = msgspec.field(name="blobOwners", default=False)
     kind: str = ""
-    options: msgspec.Raw = msgspec.Raw(b"{}")
+    options: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 _DECODER: Final = msgspec.json.Decoder(_IndexMessage)
@@ -231,7 +234,7 @@ class Index:
     """Whether it has the blobs that documents refer to, at any depth. No query uses it: it tells owners of blobs."""
     kind: str = ""
     """Of an index that is lists (`wormdb.engine.lists.kind`); empty for a tree."""
-    options: bytes = b"{}"
+    options: bytes = NO_OPTIONS
     """Of that kind, as JSON."""
     paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
 
@@ -284,7 +287,8 @@ def encode_index(index: Index) -> bytes:
         bson_types=index.bson_types,
         is_owners=index.is_owners,
         kind=index.kind,
-        options=msgspec.Raw(index.options),
+        # Definitions of before have none, and equal ones have equal bytes.
+        options=msgspec.UNSET if index.options == NO_OPTIONS else msgspec.Raw(index.options),
     )
     return msgspec.json.encode(message)
 
@@ -313,7 +317,7 @@ def decode_index(name: str, data: bytes, *, source: str) -> Index:
             types,
             message.is_owners,
             message.kind,
-            bytes(message.options),
+            NO_OPTIONS if isinstance(message.options, msgspec.UnsetType) else bytes(message.options),
         )
     except (msgspec.MsgspecError, UnicodeError, InvalidRequestError) as error:
         corrupt(source, f"the definition of index {name} cannot be read: {error}")
