@@ -166,11 +166,13 @@ def test_azure_is_asked_for_properties_with_the_right_to_read(
     assert parse_qs(urlsplit(script.asked[0].path).query)["sp"] == ["r"]
 
 
-def test_a_blob_that_many_deletions_miss_is_missing() -> None:
+@pytest.mark.parametrize(("path", "quoted"), [("pre/a", "pre/a"), ('pre/"a', r"pre/\"a"), ('a",', r"a\",")])
+def test_a_blob_that_many_deletions_miss_is_missing(path: str, quoted: str) -> None:
     said = (
-        "Object at location pre/a not found: Bulk delete request failed for key pre/a: The specified blob does not "
-        'exist. (code: 404)\n\nDebug source:\nNotFound {\n    path: "pre/a",\n    source: DeleteFailed {\n        '
-        'path: "pre/a",\n        code: "404",\n        reason: "The specified blob does not exist.",\n    },\n}'
+        f"Object at location {path} not found: Bulk delete request failed for key {path}: The specified blob does not "
+        f'exist. (code: 404)\n\nDebug source:\nNotFound {{\n    path: "{quoted}",\n    source: DeleteFailed {{\n'
+        f'        path: "{quoted}",\n        code: "404",\n        reason: "The specified blob does not exist.",\n'
+        "    },\n}"
     )
     fault = parse_fault(FaultKind.MISSING, said)
     assert verdict_of(parse_url("az://container/pre?account=account"), "DELETE", fault) is Verdict.MISSING

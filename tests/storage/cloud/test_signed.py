@@ -227,7 +227,7 @@ def test_azure_put_names_the_kind_of_blob(script: ScriptedServer) -> None:
         result = store.put("a b+c", b"body", ABSENT)
     assert (result.version, result.time) == ('"0x1"', DATE_MS)
     (asked,) = script.asked
-    assert asked.path.partition("?")[0] == "/container/pre/a%20b+c"
+    assert asked.path.partition("?")[0] == "/container/pre/a%20b%2Bc"
     assert asked.headers["x-ms-blob-type"] == "BlockBlob"
     assert asked.headers["if-none-match"] == "*"
 

@@ -12,6 +12,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from wormdb.errors import InvalidRequestError
 from wormdb.settings import CONNECT_TIMEOUT_SECONDS, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
+from wormdb.storage.cloud.azure import account_key
 from wormdb.storage.cloud.verdict import FaultKind, ObstoreFault, parse_fault
 from wormdb.storage.store import OCTETS
 
@@ -35,7 +36,6 @@ _FIXES = {
 }
 
 _TRUE = {"1", "true", "on", "yes", "y"}
-_AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
 # With any of these obstore may use something else than the key, for which signing costs a request.
 _AZURE_BEFORE_KEYS = ("AZURE_STORAGE_TOKEN", "AZURE_CREDENTIAL_TYPE", "AZURE_SKIP_SIGNATURE")
 
@@ -56,7 +56,7 @@ def make_client(url: StoreUrl, settings: Mapping[str, str], request_seconds: flo
 
 
 def can_sign(client: Client, environment: Mapping[str, str]) -> TypeGuard[S3Store | AzureStore]:
-    """Whether obstore signs for this client by itself, with no request: S3, and Azure with an account key.
+    """Whether requests of this client are signed here or by obstore, with no request: S3, and Azure with a key.
 
     obstore does not tell what it read from `environment`, so that is looked at here too. GCS is
     out because a signed URL would have to sign the condition's header.
@@ -67,9 +67,8 @@ def can_sign(client: Client, environment: Mapping[str, str]) -> TypeGuard[S3Stor
     if isinstance(client, S3Store):
         anonymous = settings.get("skip_signature") or environment.get("AWS_SKIP_SIGNATURE", "")
         return anonymous.lower() not in _TRUE
-    named = any(environment.get(name) for name in _AZURE_KEYS)
     others = any(environment.get(name) for name in _AZURE_BEFORE_KEYS)
-    return (bool(settings.get("account_key")) or named) and not others
+    return bool(account_key(settings, environment)) and not others
 
 
 def caught(call: Callable[[], T]) -> T | ObstoreFault:

@@ -4,7 +4,8 @@ obstore hides the exact status, the headers and the store's time, which commits 
 of its length; so these requests go over `wire`, one request each, never repeated and never redirected. A signed
 URL appears in no error, log or repr. That of a GET is used for a minute: the next slot of a log is asked for again and
 again, and signing took a good part of it. Keys of S3 that are known here sign here (`UrlSigner`), so that they are
-those of now, and obstore is not asked; obstore signs where it has the keys. Where S3 wants headers of encryption, which
+those of now, and obstore is not asked; so does the key of an account of Azure (`BlobSigner`), because obstore signs
+names wrongly that a URL encodes. obstore signs where only it has the keys. Where S3 wants headers of encryption, which
 have to be signed too, the request is signed in its headers instead (`sign_headers`).
 """
 
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
     from obstore.store import AzureStore, S3Store
 
+    from wormdb.storage.cloud.azure import BlobSigner
     from wormdb.storage.cloud.credentials import KeySource, UrlSigner
     from wormdb.storage.store import ByteRange
     from wormdb.storage.url import StoreUrl
@@ -95,10 +97,11 @@ class SignedRequests:
         clock: Clock,
         keys: KeySource | None = None,
         signer: UrlSigner | None = None,
+        blobs: BlobSigner | None = None,
         encryption: Encryption | None = None,
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
-        """`client` gives what signs unless `signer` does; it knows the credentials, the endpoint and the prefix.
+        """`client` gives what signs unless `signer` (S3) or `blobs` (Azure) does; it knows credentials and place.
 
         `keys` are those of S3 where they are known here too: needed for `signer`, `encryption` and `ask_bucket`.
         """
@@ -106,6 +109,7 @@ class SignedRequests:
         self._client = client
         self._keys = keys
         self._signer = signer
+        self._blobs = blobs
         self._known: AccessKey | None = None
         self._looked = 0
         self._encryption = encryption
@@ -326,11 +330,13 @@ class SignedRequests:
 
         Where no keys are known here, it may ask a service of the machine for some, which may be silent.
         """
+        seconds = int(EXPIRES_IN.total_seconds())
+        # By the machine's clock, as obstore does it: the store compares it with its own.
+        now_ms = _SYSTEM.now_ms()
+        if self._blobs is not None:
+            return self._blobs.signed(method, key, now_ms=now_ms, seconds=seconds)
         keys = self._current()
         if keys is not None and self._signer is not None:
-            seconds = int(EXPIRES_IN.total_seconds())
-            # By the machine's clock, as obstore does it: the store compares it with its own.
-            now_ms = _SYSTEM.now_ms()
             return self._signer.origin + self._signer.target(keys, method, key, now_ms=now_ms, seconds=seconds)
         client = self._client()
         # On Azure a signature has rights instead of a method, and obstore gives one for a HEAD none.

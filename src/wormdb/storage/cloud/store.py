@@ -45,6 +45,7 @@ from wormdb.settings import (
     UPLOAD_PART_BYTES,
     UPLOAD_PARTS_AT_ONCE,
 )
+from wormdb.storage.cloud.azure import BlobSigner, account_key
 from wormdb.storage.cloud.clients import Client, can_sign, caught, make_client
 from wormdb.storage.cloud.credentials import KeySource, UrlSigner
 from wormdb.storage.cloud.encryption import TRUE, encryption_of
@@ -138,7 +139,10 @@ class CloudStore(Store):
         source = KeySource(settings, os.environ, url.region, clock) if is_signed else None
         self._keys = source if source is not None and source.has_keys else None
         self._request_seconds = request_seconds
-        self._settings = {**settings, **({} if encryption is None else encryption.settings)}
+        azure_key = account_key(settings, os.environ) if url.scheme == "az" else ""
+        # Said, so that obstore does not take another where the environment has several.
+        known = {"account_key": azure_key} if azure_key else {}
+        self._settings = {**settings, **known, **({} if encryption is None else encryption.settings)}
         self._made = make_client(url, self._settings, request_seconds)
         self._made_with: AccessKey | None = None
         self._signed: SignedRequests | None = None
@@ -149,6 +153,7 @@ class CloudStore(Store):
                 clock=clock,
                 keys=self._keys,
                 signer=self._signer(),
+                blobs=BlobSigner(url, azure_key) if azure_key and BlobSigner.can_sign(url, os.environ) else None,
                 encryption=encryption,
                 request_seconds=request_seconds,
             )

@@ -114,7 +114,7 @@ _STATUSES = {
 _SERVER_REFUSALS = {(503, Verdict.THROTTLED), (501, Verdict.UNSUPPORTED)}
 # An object is absent, or over, only where status and code agree.
 _ONLY_WITH = {Verdict.MISSING: 404, Verdict.BEYOND: 416}
-_SUCCESSES = {("s3", "PUT"): 200, ("az", "PUT"): 201, ("gs", "PUT"): 200}
+_SUCCESSES = {("s3", "PUT"): 200, ("az", "PUT"): 201, ("gs", "PUT"): 200, ("az", "DELETE"): 202}
 
 _XML_CODE = re.compile(rb"<Code>([A-Za-z0-9_.-]{1,80})</Code>")
 _FIRST_BYTES = 2048
@@ -240,7 +240,7 @@ _METADATA = re.compile(
 )
 # One key of a bulk delete was refused: the answer as a whole was a success, so there is no status.
 # A part of Azure's answer to many deletions at once: the library tells its status, and not its code.
-_NO_BLOB = re.compile(r'\bDeleteFailed \{\s*path: "[^"]*",\s*code: "404"')
+_NO_BLOB = re.compile(r'\bDeleteFailed \{\s*path: "(?:[^"\\]|\\.)*",\s*code: "404"')
 _UNDELETED = re.compile(r'^ +source: DeleteFailed \{\n +path: ".*",\n +code: "(\w+)",$', flags=re.MULTILINE)
 _PATH = re.compile(r'^ +path: "(.*)",$', flags=re.MULTILINE)
 

@@ -92,6 +92,7 @@ class KeyContract:
         assert other_handle.probe(key).found is None
         store.put(key, b"write id 3")
         store.delete_many([key])
+        store.delete_many([key])  # it is missing now
         assert [page.objects for page in other_handle.list() if page.objects] == []
 
     def test_odd_keys_are_all_different(self, store: Store, other_handle: Store) -> None:
@@ -102,6 +103,19 @@ class KeyContract:
         assert listed == sorted(ODD_KEYS, key=str.encode)
         for key in ODD_KEYS:
             assert other_handle.get(key).body == key.encode()
+
+    def test_an_odd_folder_is_listed(self, store: Store, other_handle: Store) -> None:
+        """Its objects and no other, by level, and behind a key of it."""
+        for key in ODD_KEYS:
+            store.put(f"{key}/a b", b"")
+            store.put(f"{key}/c%", b"")
+        for key in ODD_KEYS:
+            both, second = [f"{key}/a b", f"{key}/c%"], [f"{key}/c%"]
+            assert [info.key for page in other_handle.list(f"{key}/") for info in page.objects] == both
+            level = [info.key for page in other_handle.list(f"{key}/", delimiter="/") for info in page.objects]
+            assert level == both
+            later = [info.key for page in other_handle.list(f"{key}/", after=both[0]) for info in page.objects]
+            assert later == second
 
     @pytest.mark.parametrize("key", HOSTILE_KEYS, ids=lambda key: ascii(key)[1:31] or "empty")
     def test_a_hostile_key_is_refused(self, store: Store, key: str) -> None:
