@@ -313,9 +313,14 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("100,000 arguments, {}; before", (mib(USER_BOUNDS.command_bytes),)),
         ("32 and {}, for {} |", (kib(GUEST_BOUNDS.command_bytes), seconds(GUEST_SECONDS))),
         ("documents, and about {}: a", (mib(BATCH_BYTES_MAX),)),
+        ("{:,} documents, and {}; more", (limits.NEAR_ROWS_MAX, mib(BATCH_BYTES_MAX))),
         ("{:,} of a connection; the oldest", (CURSORS_MAX,)),
         ("its state for {} |", (_CURSOR,)),
         ("from {} on none of its commands begins; after {} it is", (mib(OUTPUT_BYTES_HIGH), seconds(SLOW_SECONDS))),
+    ],
+    "docs/coming-from-kronotop.md": [
+        ("gives {:,} documents at most, and {}.", (limits.NEAR_ROWS_MAX, mib(BATCH_BYTES_MAX))),
+        ("more than {:,} dimensions", (limits.VECTOR_DIMENSIONS_MAX,)),
     ],
     "docs/how-to/query.md": [("while others write, for {}", (_CURSOR,))],
     "docs/how-to/change-a-class.md": [

@@ -125,6 +125,13 @@ def test_no_request_is_made_by_the_thread_of_the_loop() -> None:
             wire.ask("BUCKET.DELETE", bucket, '{"n":5}')
             wire.ask("BUCKET.EXPLAIN", bucket, "{}")
             wire.ask("BUCKET.INDEX", "CREATE", bucket, '{"n":{"bson_type":"int32"}}')
+        vectors = '{"$vector":{"field":"v","dimensions":2,"distance":"cosine"}}'
+        wire.ask("BUCKET.CREATE", "vectors", "INDEXES", vectors)
+        wire.ask("BUCKET.INSERT", "vectors", "DOCS", '{"v":[1,0]}')
+        in_loop = server.parts.service.figures.in_loop
+        for _ in range(2):
+            assert wire.ask("BUCKET.VECTOR", "vectors", "v", "[1,0]").startswith('[["1", ')
+        assert server.parts.service.figures.in_loop == in_loop, "the loop compares no vectors"
         for command in (("BUCKET.LIST",), ("NAMESPACE", "CREATE", "a"), ("NAMESPACE", "LIST"), ("TICK", "FRESH")):
             wire.ask(*command)
         figures = server.parts.service.figures
@@ -158,7 +165,9 @@ class FakeTransport(asyncio.Transport):
         return False
 
 
-async def replies_to(store: Store, pieces: list[bytes], replies: int) -> tuple[bytes, ServerParts]:
+async def replies_to(
+    store: Store, pieces: list[bytes], replies: int, mark: bytes = b"entries"
+) -> tuple[bytes, ServerParts]:
     """What a connection answers to pieces that each arrive on a connection of their own at the same moment."""
     clock, chance = SystemClock(), SystemChance()
     with open_served(store, settings=Settings(), clock=clock, chance=chance) as database:
@@ -172,7 +181,7 @@ async def replies_to(store: Store, pieces: list[bytes], replies: int) -> tuple[b
             connection.data_received(data)
             transports.append(transport)
         async with asyncio.timeout(60):
-            while sum(transport.written.count(b"entries") for transport in transports) < replies:  # noqa: ASYNC110 - no event tells of what a transport is given
+            while sum(transport.written.count(mark) for transport in transports) < replies:  # noqa: ASYNC110 - no event tells of what a transport is given
                 await asyncio.sleep(0)
         return b"".join(bytes(transport.written) for transport in transports), parts
 
@@ -188,6 +197,18 @@ def test_reads_that_have_arrived_share_one_probe() -> None:
     assert [written.count(f'{{"n":{number}}}'.encode()) for number in range(50)] == [1] * 50
     assert parts.gate.probes == 1
     assert written.index(b'{"n":0}') < written.index(b'{"n":10}') < written.index(b'{"n":49}')
+
+
+def test_searches_for_vectors_share_one_probe() -> None:
+    with wormdb.connect("memory://nearest") as database:
+        database["warm"].create_vector_index("v", dimensions=2)
+        database["warm"].insert_many([{"n": number, "v": [1, number]} for number in range(20)])
+    store = GatedStore(MemoryStore("nearest", clock=SystemClock()), lambda _: False)
+    asked = [packed("BUCKET.VECTOR", "warm", "v", f"[1,{number}]", "TOP", 1) for number in range(20)]
+    written, parts = asyncio.run(replies_to(store, [HELLO + b"".join(asked)], 20, b"score"))
+    places = [written.index(f'"n":{number},'.encode()) for number in range(20)]
+    assert places == sorted(places)
+    assert parts.gate.probes == 1
 
 
 def test_connections_that_ask_in_one_turn_of_the_loop_share_one_probe() -> None:

@@ -109,10 +109,12 @@ def test_a_guest_may_send_little(guarded: ServerThread) -> None:
 def test_rights_go_by_namespace(guarded: ServerThread) -> None:
     with Wire(guarded.address[1]) as admin, Wire(guarded.address[1]) as shop:
         assert admin.ask("AUTH", SECRET) == "+OK"
-        for words in (["NAMESPACE", "CREATE", "shop.eu"], ["NAMESPACE", "CREATE", "other"], ["BUCKET.CREATE", "b"]):
+        made = ["BUCKET.CREATE", "b", "INDEXES", '{"$vector":{"field":"v","dimensions":1,"distance":"cosine"}}']
+        for words in (["NAMESPACE", "CREATE", "shop.eu"], ["NAMESPACE", "CREATE", "other"], made):
             assert admin.ask(*words) == "+OK"
         assert shop.ask("AUTH", "shop", "s") == "+OK"
         assert shop.ask("BUCKET.QUERY", "b", "{}") == "[:1, []]"
+        assert shop.ask("BUCKET.VECTOR", "b", "v", "[1]") == "[]"
         for words in (
             ["BUCKET.INSERT", "b", "DOCS", "{}"],
             ["BUCKET.UPDATE", "b", "{}", '{"$set":{"a":1}}'],

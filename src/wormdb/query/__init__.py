@@ -18,5 +18,6 @@ PUBLIC = {
 }
 PUBLIC_TO = {
     "files": ("execute.executor", "execute.measure", "logical.rules", "physical.question", "physical.scans", "plan"),
+    "server": ("sources.vectors",),
     "jobs": ("columns.match", "columns.tally", "execute.rows", "physical.terms"),
 }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.api.collection import Collection
+    from wormdb.engine.state.view import View
     from wormdb.server.bucket_options import IdRule
     from wormdb.storage.store import Store
 
@@ -62,13 +63,18 @@ class ServedBucket:
     @property
     def number(self) -> int:
         """The number of the newest state that this process knows. No requests once it was used."""
-        return self.collection._access.ledger.known().number  # noqa: SLF001 - this package is a part of the database
+        return self.view.number
+
+    @property
+    def view(self) -> View:
+        """The newest state that this process knows. No requests once it was used."""
+        return self.collection._access.ledger.known()  # noqa: SLF001 - this package is a part of the database
 
     def probe(self) -> int:
         """The number of the newest state; 0 if it is not there. 1 GET, shared. An ErrorReply if it is being removed."""
         now = self._monotonic()
         number = self.collection.refresh()
-        view = self.collection._access.ledger.known()  # noqa: SLF001 - this package is a part of the database
+        view = self.view
         if view.definition.closed is not None:
             self._seen = -math.inf
             raise being_removed(self.name)

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Command", "Place", "find_command", "refuse_bare"]
 
-Place = Literal["loop", "try", "read", "thread", "handed"]
+Place = Literal["loop", "try", "read", "fresh", "thread", "handed"]
 """Where it runs: in the loop; in the loop if it need not wait; the same for a read of one bucket, which must be fresh;
-always in a thread; in a thread that no command holds which waits for another server."""
+such a read that always takes long, in a thread; always in a thread; in a thread that no command holds which waits for
+another server."""
 
 
 @dataclass(frozen=True, slots=True)

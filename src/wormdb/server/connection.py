@@ -220,7 +220,7 @@ class Connection(asyncio.Protocol):
             return
         if command.place == "try":
             self._try(command, words, "")
-        elif command.place == "read" and bucket is not None and session.transaction is None:
+        elif command.place in ("read", "fresh") and bucket is not None and session.transaction is None:
             self._read(command, words, bucket)
         else:
             self._to_thread(command, words, self._lane(command, words, bucket))
@@ -276,6 +276,9 @@ class Connection(asyncio.Protocol):
 
     def _try(self, command: Command, words: list[bytes], lane: str) -> None:
         """Carry a command out here, or in a thread if it needs more than is known, or takes long."""
+        if command.place == "fresh":
+            self._to_thread(command, words, lane)
+            return
         shape, start, pace = None, 0.0, self._parts.pace
         if lane and pace.is_watched:
             shape = (lane, _VALUES.sub(b"", words[2]), *words[3:])

@@ -28,6 +28,13 @@ __all__ = ["being_removed", "fault_of", "no_bucket", "unknown_argument", "unsupp
 
 _WRONG_TYPE: Final = "the index takes this type only"
 _MISMATCH: Final = re.compile(r"index (\S+): (.+?)=(.*) is no (\w+)", re.DOTALL)
+_NO_VECTOR: Final = re.compile(r"document .*: (.+?) is no vector of the index", re.DOTALL)
+_WRONG_VECTORS: Final = (
+    (re.compile(r"it must have ([\d,]+) numbers, not ([\d,]+)"), r"requires \1 dimensions but got \2"),
+    (re.compile(r"it must be an array of numbers, not .*"), "must be an array"),
+    (re.compile(r"(number \d+ must be a number, not .*)"), r"must contain only double elements: \1"),
+)
+"""Why a value is no vector, and how Kronotop says so."""
 _PREFIXES: Final = (
     (TransactionTooOldError, "TRANSACTION_TOO_OLD"),
     (TransactionTooLargeError, "TRANSACTION_TOO_LARGE"),
@@ -58,6 +65,8 @@ def fault_of(error: WormError) -> ErrorReply:
             return being_removed(error.what.rstrip("/").rpartition("/")[2].rpartition(" ")[2])
         case _ if error.reason == _WRONG_TYPE:
             return ErrorReply(f"Index type mismatch: {_mismatch(error.what)}", "INDEXTYPE_MISMATCH")
+        case _ if (refused := _NO_VECTOR.fullmatch(error.what)) is not None:
+            return ErrorReply(f"Vector field '{refused[1]}' {_wrong_vector(error.reason)}")
         case _:
             return ErrorReply(str(error), next((each for kind, each in _PREFIXES if isinstance(error, kind)), "ERR"))
 
@@ -69,6 +78,13 @@ def _mismatch(what: str) -> str:
     name, selector, value, alias = found.groups()
     kind = stored_in_model(alias).upper() if bson_type_of(alias) == alias else alias
     return f"index '{shown_name(name)}' expects '{kind}', but selector '{selector}' matched {value}"
+
+
+def _wrong_vector(reason: str) -> str:
+    for pattern, told in _WRONG_VECTORS:
+        if found := pattern.fullmatch(reason):
+            return found.expand(told).replace(",", "") if found.re.groups == 2 else found.expand(told)
+    return f"cannot be indexed: {reason}"
 
 
 def _shown(value: Any) -> str:

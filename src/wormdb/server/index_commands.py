@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.create import create_indexes
-from wormdb.api.indexes import read_index
+from wormdb.api.indexes import read_index, read_vector_index
+from wormdb.bql.nearest import DISTANCES
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from wormdb.format.bson_types import bson_type_of, stored_in_model
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.documents import read_object
 from wormdb.server.index_names import shown_name, stored_name
 from wormdb.server.replies import OK, ErrorReply
+from wormdb.settings import VECTOR_DIMENSIONS_MAX
 
 if TYPE_CHECKING:
-    from wormdb.api.status import IndexDescription, IndexSummary
+    from collections.abc import Iterable
+
+    from wormdb.api.status import IndexDescription
+    from wormdb.engine.state.indexes import IndexStatus
     from wormdb.engine.tree.definition import Index
     from wormdb.server.buckets import ServedBucket
     from wormdb.server.session import ClientSession
@@ -41,7 +46,7 @@ def read_schemas(data: bytes) -> list[Index]:
         if name == "$compound":
             indexes += [_compound(each) for each in (value if isinstance(value, list) else [value])]
         elif name == "$vector":
-            raise ErrorReply("Vector indexes are not supported")
+            indexes.append(_vector(value))
         elif name.startswith("$"):
             raise ErrorReply(f"Unknown directive: {name}")
         else:
@@ -83,6 +88,27 @@ def _compound(schema: Any) -> Index:
     return _index(
         selectors, schema.get("name") or f"compound:{'_'.join(parts)}", aliases, unique=_flag(schema, "unique")
     )
+
+
+def _vector(schema: Any) -> Index:
+    if not isinstance(schema, dict) or not isinstance(field := schema.get("field"), str):
+        raise ErrorReply("Invalid index schema")
+    dimensions, distance = schema.get("dimensions"), schema.get("distance")
+    if isinstance(dimensions, bool) or not isinstance(dimensions, int) or not isinstance(distance, str):
+        raise ErrorReply("Invalid index schema")
+    if dimensions < 1:
+        raise ErrorReply(f"Vector index 'dimensions' must be >= 1, got {dimensions}")
+    if dimensions > VECTOR_DIMENSIONS_MAX:
+        raise ErrorReply(f"Vector index 'dimensions' must be <= {VECTOR_DIMENSIONS_MAX}, got {dimensions}")
+    if distance.lower() not in DISTANCES:
+        raise ErrorReply(f"Unknown distance function: {distance}")
+    name = schema.get("name") or f"vector:{field}.dimensions:{dimensions}.distance:{distance.upper()}"
+    if not isinstance(name, str):
+        raise ErrorReply("Invalid index schema")
+    try:
+        return read_vector_index(field, stored_name(name), dimensions, distance.lower())
+    except InvalidRequestError as error:
+        raise ErrorReply(str(error)) from error
 
 
 def _index(fields: list[str], name: Any, aliases: list[str], *, unique: bool) -> Index:
@@ -136,8 +162,10 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INDEX CREATE bucket schema."""
     wanted = read_schemas(words[3])
     bucket = _bucket(session, words)
+    bucket.collection.refresh()
+    there = bucket.view.definition.indexes
     for index in wanted:
-        _check_free(index, bucket.collection.indexes())
+        _check_free(index, there)
     try:
         create_indexes(bucket.collection, wanted)
     except AlreadyExistsError as error:
@@ -146,15 +174,20 @@ def create(session: ClientSession, words: list[bytes]) -> Any:
     return OK
 
 
-def _check_free(index: Index, there: list[IndexSummary]) -> None:
+def _check_free(index: Index, there: Iterable[IndexStatus]) -> None:
     for each in there:
-        if each.name == index.name:
-            raise ErrorReply(f"'{shown_name(index.name)}' has already exist")
-        if each.fields != index.fields or each.state == "failed":
+        known = each.index
+        if each.state == "dropped" or known.is_owners:
             continue
+        if known.name == index.name:
+            raise ErrorReply(f"'{shown_name(index.name)}' has already exist")
+        if (known.kind, known.fields) != (index.kind, index.fields) or each.state == "failed":
+            continue
+        if index.kind == "vector":
+            raise ErrorReply(f"A vector index on field '{index.fields[0]}' already exists")
         if len(index.fields) == 1:
             raise ErrorReply(f"An index on field '{index.fields[0]}' already exists")
-        raise ErrorReply(f"A compound index on the same fields already exists: '{shown_name(each.name)}'")
+        raise ErrorReply(f"A compound index on the same fields already exists: '{shown_name(known.name)}'")
 
 
 def list_(session: ClientSession, words: list[bytes]) -> Any:
@@ -165,6 +198,8 @@ def list_(session: ClientSession, words: list[bytes]) -> Any:
 def describe(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INDEX DESCRIBE bucket index."""
     found = _described(_bucket(session, words), words)
+    if found.type == "vector":
+        return _described_vector(found)
     types = [stored_in_model(alias).upper() for alias in found.bson_types] or [""] * len(found.fields)
     is_compound = len(found.fields) > 1
     about: dict[str, Any] = {"index_type": "compound" if is_compound else "single_field", "id": shown_name(found.name)}
@@ -176,6 +211,19 @@ def describe(session: ClientSession, words: list[bytes]) -> Any:
         about |= {"selector": found.fields[0], "bson_type": "OBJECTID" if found.name == _PRIMARY else types[0]}
     about |= {"status": found.state.upper(), "unique": found.unique, "collation": {}}
     return {**about, "statistics": {"cardinality": found.entries, "distinct": found.distinct}}
+
+
+def _described_vector(found: IndexDescription) -> dict[str, Any]:
+    options = found.options or {}
+    return {
+        "index_type": "vector",
+        "id": shown_name(found.name),
+        "selector": found.fields[0],
+        "dimensions": options.get("dimensions"),
+        "distance": str(options.get("distance")).upper(),
+        "status": found.state.upper(),
+        "statistics": {"cardinality": found.entries},
+    }
 
 
 def _described(bucket: ServedBucket, words: list[bytes]) -> IndexDescription:

@@ -21,6 +21,13 @@ _KNOWN: Final = frozenset(
     {"SHARDS", "INDEXES", "COLLATION", "IF-NOT-EXISTS", "DOCS", "SORTBY", "RESULTSORT", "PROJECTION", "LIMIT"}
     | {"FILTER", "TOP", "THRESHOLD", "MAX-SCAN-CANDIDATES", "OVERQUERY", "IDS"}
 )
+_OF_ONE_WORD: Final = {
+    "FILTER": "a filter",
+    "TOP": "a positive integer",
+    "THRESHOLD": "a number",
+    "MAX-SCAN-CANDIDATES": "a positive integer",
+    "OVERQUERY": "a number",
+}
 _DIRECTIONS: Final = {"ASC": "", "DESC": "-"}
 
 
@@ -33,8 +40,8 @@ class QueryOptions:
     """As the API writes it: `-name`."""
     result_sort: str | None = None
     projection: dict[str, Any] | None = None
-    words: dict[str, list[bytes]] = field(default_factory=dict)
-    """What commands read for themselves, by option."""
+    words: dict[str, bytes] = field(default_factory=dict)
+    """What commands read for themselves, by option: of those with one word."""
 
 
 def read_options(session: ClientSession, words: Sequence[bytes], allowed: Collection[str]) -> QueryOptions:
@@ -61,17 +68,28 @@ def read_options(session: ClientSession, words: Sequence[bytes], allowed: Collec
             case "PROJECTION":
                 options.projection = _projection(following)
                 at += 2
+            case "COLLATION":
+                raise ErrorReply(f"{word} is not supported: texts are compared by their code points")
             case _:
-                raise ErrorReply(
-                    f"{word} is not supported: texts are compared by their code points"
-                    if word == "COLLATION"
-                    else f"'{word}' is an unsupported argument"
-                )
+                options.words[word] = _word(following, word)
+                at += 2
+    _check_orders(options)
+    return options
+
+
+def _check_orders(options: QueryOptions) -> None:
     if options.sort is not None and options.result_sort is not None:
         name = options.sort.removeprefix("-")
         if name == options.result_sort.removeprefix("-"):
             raise ErrorReply(f"SORTBY and RESULTSORT cannot use the same field: '{name}'")
-    return options
+
+
+def _word(following: Sequence[bytes], word: str) -> bytes:
+    if word not in _OF_ONE_WORD:
+        raise unsupported_argument(word)
+    if not following:
+        raise ErrorReply(f"{word} argument must be followed by {_OF_ONE_WORD[word]}")
+    return following[0]
 
 
 def _limit(following: Sequence[bytes]) -> int:

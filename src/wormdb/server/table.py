@@ -13,6 +13,7 @@ from wormdb.server.handed import HANDED_COMMANDS
 from wormdb.server.index_commands import INDEX_COMMANDS
 from wormdb.server.removal_commands import REMOVAL_COMMANDS
 from wormdb.server.transaction_commands import TRANSACTION_COMMANDS
+from wormdb.server.vector_commands import VECTOR_COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ COMMANDS: Final[Mapping[bytes, Command]] = {
         *CONNECTION_COMMANDS,
         *DOCUMENT_COMMANDS,
         *EXPLAIN_COMMANDS,
+        *VECTOR_COMMANDS,
         *INDEX_COMMANDS,
         *ADMIN_COMMANDS,
         *REMOVAL_COMMANDS,
