@@ -40,6 +40,7 @@ AREAS = {
     "answers": (
         "storage/cloud/store.py",
         "storage/cloud/answer.py",
+        "storage/cloud/azure.py",
         "storage/cloud/signed.py",
         "storage/cloud/verdict.py",
         "storage/cloud/wire.py",
@@ -80,6 +81,7 @@ UNIQUE = ("engine/index/test_unique.py", "engine/index/test_build.py")
 BULK = ("engine/test_load.py", "engine/bulk/test_faults.py", "engine/bulk/test_layers.py")
 ANSWERS = ("storage/cloud/test_answer.py", "storage/cloud/test_strangers.py", "storage/cloud/test_hostile_answers.py")
 SIGNED = ("storage/cloud/test_signed.py",)
+AZURE = ("storage/cloud/test_azure.py",)
 FOLDER = ("storage/folder/test_faults.py",)
 FEED = ("engine/test_feed.py", "api/test_feed.py")
 BLOBS = ("blobs/test_blobs.py", "blobs/test_references.py", "blobs/test_bulk_blobs.py")
@@ -380,6 +382,8 @@ MUTANTS = [
     Mutant(
         "storage/cloud/signed.py", "if ended.status == 206 and _fits(ended, span):", "if ended.status == 206:", ANSWERS
     ),
+    Mutant("storage/cloud/azure.py", "self._resource + key,", "self._resource + quote(key),", AZURE),
+    Mutant("storage/cloud/verdict.py", ', ("az", "DELETE"): 202', "", AZURE),
     Mutant("storage/cloud/store.py", "        if is_empty:", "        if False:", ANSWERS),
     Mutant(
         "storage/cloud/store.py", "part if len(part) == span.length else self.get_range(key, span)", "part", ANSWERS
