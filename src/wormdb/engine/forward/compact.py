@@ -22,7 +22,7 @@ from wormdb.engine.blocks.fetch import rows_between
 from wormdb.engine.blocks.runs import Runs, is_run, list_run, merge_rows, overlaps, runs_of
 from wormdb.engine.blocks.write import ROW_BYTES, BlockWriter
 from wormdb.engine.history.changes import member_of
-from wormdb.engine.history.retention import Sieve, sieve_of
+from wormdb.engine.history.retention import HistorySieve, sieve_of
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.erased import check_unerased
 from wormdb.engine.state.successor import following_root
@@ -239,7 +239,7 @@ class BlockShape:
     columns: tuple[ColumnSpec, ...]
     versions: tuple[SchemaVersion, ...] = ()
     """Of the model: rows of older ones are written as the newest has them."""
-    sieve: Sieve | None = None
+    sieve: HistorySieve | None = None
     """Of history: what is left out."""
 
 
@@ -289,11 +289,13 @@ def plan_compaction(current: RootState, shelf: Shelf, where: ListName, aim: Aim)
     if root is None or not runs:
         return None
     entries = [tuple(run.blocks(shelf)) for run in runs]
+    sieve = None if where == "blocks" else sieve_of(root, Definition.of_root(root).retention, current.time)
+    if sieve is not None and (sieve.keep_ms is not None or sieve.trimmed > root.dropped_through):
+        aim = replace(aim, everything=True)  # any block may have something that goes
     selection = select(entries, _informed(aim, root, CHOICE if where == "blocks" else 0))
     if selection.is_empty:
         return None
     columns = Definition.of_root(root).columns if where == "blocks" else tuple(HISTORY_COLUMNS)
-    sieve = None if where == "blocks" else sieve_of(root, Definition.of_root(root).retention, current.time)
     level = 1 + max((entry.level for piece in selection.pieces for run in piece.runs for entry in run), default=-1)
     return Compaction(
         BlockShape(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.engine.history.retention import Sieve
+    from wormdb.engine.history.retention import HistorySieve
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
     from wormdb.format.root import Root
@@ -76,7 +76,7 @@ def project_history(step: ProjectionStep, shelf: Shelf | None = None) -> Project
     return ProjectionResult({**fields, **dropped}, grown.retired)
 
 
-def _sieve(step: ProjectionStep) -> Sieve | None:
+def _sieve(step: ProjectionStep) -> HistorySieve | None:
     if step.view.definition.retention is None:
         return None
     from wormdb.engine.history.retention import sieve_of  # few collections have one

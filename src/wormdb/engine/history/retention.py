@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import HistoryDefinition
     from wormdb.system.types import StoreTime
 
-__all__ = ["RetentionBound", "Sieve", "sieve_of", "too_old"]
+__all__ = ["HistorySieve", "RetentionBound", "sieve_of", "too_old"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def too_old(as_of: AsOf, rule: HistoryDefinition | None) -> SnapshotTooOldError:
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class HistorySieve:
     """What a merge of history leaves out: a value that can be sent."""
 
     keep_ms: int | None
@@ -116,8 +116,8 @@ def _all_of(held: deque[list[tuple[bytes, Row]]]) -> Iterator[tuple[bytes, Row]]
         yield from held.popleft()
 
 
-def sieve_of(root: Root, rule: HistoryDefinition | None, time: StoreTime | None) -> Sieve | None:
+def sieve_of(root: Root, rule: HistoryDefinition | None, time: StoreTime | None) -> HistorySieve | None:
     """What merges leave out of a root that was read at a time of the store; None if nothing goes yet. No requests."""
     if rule is None or not root.trimmed:
         return None
-    return Sieve(rule.keep_ms, rule.versions, root.trimmed, time)
+    return HistorySieve(rule.keep_ms, rule.versions, root.trimmed, time)
