@@ -52,6 +52,7 @@ def golden_files() -> dict[str, bytes]:
         "root.bin": encode_root(samples.root()),
         "root_closed.bin": encode_root(samples.closed_root()),
         "entry_erasing.bin": encode_entry(samples.erasing_entry(), collection=samples.COLLECTION),
+        "root_dropped.bin": encode_root(samples.dropped_root()),
         "root_erased.bin": encode_root(samples.erased_root()),
         "root_tombstone.bin": encode_root(samples.tombstone()),
         "root_functions.bin": encode_root(samples.function_root()),

@@ -421,6 +421,10 @@ def erased_root() -> Root:
     return structs.replace(root(), erased_through=3, erased_salt=digest(2)[:16], erased=(mark,))
 
 
+def dropped_root() -> Root:
+    return structs.replace(root(), dropped_through=2)
+
+
 def adopting_entry() -> Entry:
     attached = JobAttached(job=write_id(4), blocks=(block_entry(9),), added=2, history=(block_entry(10),))
     return Entry(

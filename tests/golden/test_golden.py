@@ -50,6 +50,7 @@ KINDS = {
     "root.bin": FrameKind.ROOT,
     "root_closed.bin": FrameKind.ROOT,
     "entry_erasing.bin": FrameKind.ENTRY,
+    "root_dropped.bin": FrameKind.ROOT,
     "root_erased.bin": FrameKind.ROOT,
     "root_tombstone.bin": FrameKind.ROOT,
     "root_adopted.bin": FrameKind.ROOT,
@@ -67,6 +68,7 @@ VERSIONS = {
     "root_transactions.bin": 3,
     "root_tombstone.bin": 4,
     "root_lists.bin": 5,
+    "root_dropped.bin": 5,
     "root_erased.bin": 5,
 }
 """Of those that are not of the first."""
@@ -123,6 +125,7 @@ def test_old_bytes_give_the_expected_values() -> None:
     erasing = decode_entry(stored("entry_erasing.bin"), name="x", number=12, collection=collection)
     assert erasing == samples.erasing_entry()
     assert decode_root(stored("root_erased.bin"), name="x", path=samples.PATH) == samples.erased_root()
+    assert decode_root(stored("root_dropped.bin"), name="x", path=samples.PATH) == samples.dropped_root()
     adopted = decode_root(stored("root_adopted.bin"), name="x", path=samples.PATH, collection=collection)
     assert adopted == samples.adopted_root()
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)

@@ -148,7 +148,11 @@ def test_more_of_anything_costs_more_and_larger_batches_less() -> None:
         "transactions_per_day",
     ):
         assert predict(Workload(**{**numbers, name: numbers[name] * 2})).dollars > dollars, name
-    assert predict(Workload(**{**numbers, "batch": 100})).dollars < dollars
+    for name in ("batch", "keep_days", "versions"):
+        assert (
+            predict(Workload(**{**numbers, "months": 12, name: 20})).dollars
+            < predict(Workload(**{**numbers, "months": 12})).dollars
+        ), name
     assert len({predict(base, prices).dollars for prices in PRICE_LISTS.values()}) == len(PRICE_LISTS)
 
 

@@ -290,8 +290,8 @@ class Access(Generic[T]):
             rewrite_tables(self.home.files.site(self.ledger), self.home.files, keys)
 
     def history(self, view: View) -> History:
-        """What a state knows of the past. No requests."""
-        return self.ledger.history(view)
+        """What readers are shown of the past of a state. No requests."""
+        return self.ledger.shown_history(view)
 
     # --- commits ---
 

@@ -82,7 +82,7 @@ def erase_document(access: Access[T], identity: Any, by: Author, *, missing_ok: 
 def _blobs_of(access: Access[T], view: View, key: bytes, held: StoredVersion) -> set[BlobKey]:
     """The blobs to which any version of a document refers."""
     found = set(blob_keys_in(held.trash))
-    for version in access.history(view).versions(key):
+    for version in access.ledger.history(view).versions(key):
         found |= set(blob_keys_in(version.document))
     return found
 

@@ -257,7 +257,9 @@ def open_state(
     if then is not None:
         return LogState(access, then, EngineSource(then, access.ledger), then.number)
     upgrades = present.definition.upgrades.through(moment.bound) if as_shown else NO_UPGRADES
-    source = PastSource(present, access.history(present), moment, upgrades)
+    # A cursor goes on where it began, whatever readers of the past are shown.
+    history = access.ledger.history(present) if as_shown else access.history(present)
+    source = PastSource(present, history, moment, upgrades)
     return LogState(access, present, source, LogNumber(0 if moment.is_time else moment.bound))
 
 

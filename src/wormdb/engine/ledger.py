@@ -285,6 +285,10 @@ class Ledger(LedgerStates):
             self._expiry = CollectionExpiry(self.view, submit, self.batch_id, runtime.misc, runtime.clock)
         return self._expiry
 
+    def store_ms(self) -> int:
+        """The store's time now. No requests."""
+        return self._runtime.misc.store_ms()
+
     def _remove_expired(self) -> int:
         return self.expiry.remove()
 

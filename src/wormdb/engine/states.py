@@ -32,6 +32,10 @@ class LedgerStates:
         """As `Ledger.view`."""
         raise NotImplementedError
 
+    def store_ms(self) -> int:
+        """As `Ledger.store_ms`."""
+        raise NotImplementedError
+
     def pin(self, view: View) -> PinnedView:
         """The state of a view of this collection as a value that can be sent to another process. No requests."""
         from wormdb.engine.commit.pinned import pin
@@ -45,10 +49,22 @@ class LedgerStates:
         return unpin(pinned, self._load, self._log, self._register)
 
     def history(self, view: View) -> History:
-        """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
+        """All that is stored of the past of a view of this ledger; what is read of blocks of history is kept.
+
+        No requests.
+        """
         from wormdb.engine.history.read import History
 
         return History(view.bare, past=self._past, data=self.shelf)
+
+    def shown_history(self, view: View) -> History:
+        """What readers are shown of it now: as much as the model keeps, by the store's time. No requests."""
+        from wormdb.engine.history.read import History
+        from wormdb.engine.history.retention import RetentionBound
+
+        rule = view.definition.retention
+        bound = None if rule is None else RetentionBound(rule, self.store_ms())
+        return History(view.bare, past=self._past, data=self.shelf, bound=bound)
 
     def feed(self, after: LogNumber, digest: bytes = b"") -> Feed:
         """The log after the entry of a number, whose hash begins with `digest`, entry by entry. No requests yet."""

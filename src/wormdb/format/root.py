@@ -62,8 +62,8 @@ _VERSION_TRANSACTIONS: Final = 3
 _VERSION_REMOVED: Final = 4
 """Of a root with `removed_at`: a release that does not know it would delete entries that others still need."""
 _VERSION_ENDS: Final = 5
-"""Of a root with an index of lists, an erasure or an expiry: a release that does not know them would take lists for a
-tree, name blocks again that were made before, or show documents whose time is over."""
+"""Of a root with an index of lists, an erasure, an expiry or dropped history: a release that does not know them would
+take lists for a tree, name blocks again that were made before, show documents whose time is over, or miss versions."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -225,6 +225,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     brought_pages: tuple[BlockPageRef, ...] = msgspec.field(name="hc", default=())
     history_from: Count = msgspec.field(name="hf", default=0)
     """History has every change after this log number."""
+    dropped_through: Count = msgspec.field(name="hd", default=0)
+    """Of versions that were followed by others up to this log number, some are gone: the model keeps no more."""
     jobs: tuple[JobOutcome, ...] = msgspec.field(name="j", default=())
     retired: tuple[RetiredObject, ...] = msgspec.field(name="x", default=())
     retired_older: ObjectRef | None = msgspec.field(name="xo", default=None)
@@ -308,7 +310,12 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
 
 def _version(root: Root) -> int:
     """The oldest version that does not misread it: one that passes over a pending transaction would."""
-    if root.expiries or root.erased_through or any(index.lists is not None for index in root.indexes):
+    if (
+        root.expiries
+        or root.erased_through
+        or root.dropped_through
+        or any(index.lists is not None for index in root.indexes)
+    ):
         return _VERSION_ENDS
     if root.removed_at is not None:
         return _VERSION_REMOVED

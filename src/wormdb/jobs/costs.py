@@ -65,6 +65,10 @@ class Workload:
     """Services that run all day; without any, writers bring their log forward themselves."""
     months: float = 1
     """Months of changes that are kept as history."""
+    keep_days: float = 0
+    """For how many days the model keeps older versions; 0: for ever."""
+    versions: float = 0
+    """How many versions of a document it keeps; 0: all."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -236,11 +240,15 @@ def _storage(workload: Workload) -> Iterator[_Line]:
     yield _Line("documents", "bytes", live, f"documents x bytes x {PACKED} (compressed) x {SPARE} (not merged yet)")
     indexes = workload.documents * workload.indexes * INDEX_BYTES * SPARE
     yield _Line("indexes", "bytes", indexes, f"documents x indexes x {INDEX_BYTES} x {SPARE}")
-    kept = (workload.documents + workload.writes_per_day * DAYS * workload.months) * size
-    yield _Line(
-        "history", "bytes", kept, "(documents + writes of all months) x bytes x compressed: every version stays"
-    )
     days = Settings().log_retention_ms / DAY_MS
+    older, how = workload.writes_per_day * DAYS * workload.months, "writes of all months"
+    logged = workload.writes_per_day * days
+    if workload.keep_days:
+        older, how = min(older, max(workload.writes_per_day * workload.keep_days, logged)), "writes that are kept"
+    if workload.versions:
+        older, how = min(older, max(workload.documents * workload.versions, logged)), "writes that are kept"
+    kept = (workload.documents + older) * size
+    yield _Line("history", "bytes", kept, f"(documents + {how}) x bytes x compressed")
     log = workload.writes_per_day * days * size
     yield _Line("log", "bytes", log, f"writes of {days:g} days x bytes x compressed")
 

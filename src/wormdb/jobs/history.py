@@ -112,7 +112,7 @@ class HistoryTable:
         _, share = msgspec.msgpack.decode(body, type=tuple[int, Share])
         state = self.scan.state
         stamped = state.model() is not None
-        for recorded in state.ledger.history(state.newest()).documents(share.span.low, share.span.high):
+        for recorded in state.ledger.shown_history(state.newest()).documents(share.span.low, share.span.high):
             before: Version | None = None
             for version in recorded.versions:
                 yield _row(version, None if before is None else before.document, stamped=stamped)

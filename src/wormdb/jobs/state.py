@@ -78,7 +78,7 @@ class PinnedState:
         if view is not None:
             return scan_columns(view, names, low=low, high=high, bounds=bounds)
         assert self.as_of is not None
-        past = self.ledger.history(self.newest()).scan(self.as_of, low, high)
+        past = self.ledger.shown_history(self.newest()).scan(self.as_of, low, high)
         return portions_of(self.newest(), (held for _, held in past), names)
 
     def rows(self, names: Sequence[str], keys: Sequence[bytes]) -> Iterator[Portion]:

@@ -120,6 +120,7 @@ _MODEL = (
     Key("oplog", "boolean", "Keep every change of an entity as a readable file too.", default=False),
     Key("softDelete", "switch", "Deleted entities go to the trash.", of="softDelete"),
     Key("snapshots", "object", "Versions of an entity that are kept to go back to.", of="snapshots"),
+    Key("history", "object", "How much of the history of a document is kept; default: all of it.", of="history"),
     Key(
         "ttl",
         "duration",
@@ -195,6 +196,11 @@ _SNAPSHOTS = (
     Key("maxCount", "count", "How many of an entity are listed at most.", minimum=1),
 )
 
+_HISTORY = (
+    Key("keep", "duration", "How long a version stays after another followed it: 30d, 12h; units s m h d w."),
+    Key("versions", "count", "How many versions of a document stay at most, with the newest.", minimum=1),
+)
+
 _MANIFEST = (
     Key("enabled", "boolean", "Keep the manifest.", default=False),
     Key("fields", "names", "Fields it holds; default: all declared ones."),
@@ -240,6 +246,7 @@ TABLES: Final[dict[str, tuple[Key, ...]]] = {
     "through": _THROUGH,
     "softDelete": _SOFT_DELETE,
     "snapshots": _SNAPSHOTS,
+    "history": _HISTORY,
     "manifest": _MANIFEST,
     "index": _INDEX,
 }

@@ -22,6 +22,7 @@ from wormdb.schema.identity import BUILT_IN_TYPES, SAMPLES
 from wormdb.schema.keys import ID_STRATEGIES, TABLES, Key
 from wormdb.schema.model import (
     Field,
+    HistoryDefinition,
     IdStrategy,
     IndexDefinition,
     ManifestDefinition,
@@ -52,7 +53,9 @@ __all__ = ["SchemaCheck", "check_schema", "load_model", "load_schema"]
 
 # --- One object of schema.json against its table: shapes of values, unknown keys, missing keys.
 
-_CLOSED: Final = frozenset({"symbols", "storage", "ref", "through", "softDelete", "snapshots", "manifest", "index"})
+_CLOSED: Final = frozenset(
+    {"symbols", "storage", "ref", "through", "softDelete", "snapshots", "history", "manifest", "index"}
+)
 """Here a key that is nearly right is an error: a misspelt `unique` would silently allow duplicates."""
 
 
@@ -242,6 +245,7 @@ _SIMPLE: Final[Mapping[str, Callable[..., Any]]] = {
     "ref": RefDefinition,
     "through": ThroughDefinition,
     "snapshots": SnapshotDefinition,
+    "history": HistoryDefinition,
     "manifest": ManifestDefinition,
 }
 

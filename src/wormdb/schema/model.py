@@ -27,6 +27,7 @@ __all__ = [
     "SYSTEM_FIELDS",
     "Field",
     "FieldType",
+    "HistoryDefinition",
     "IdStrategy",
     "IndexDefinition",
     "Layout",
@@ -188,6 +189,32 @@ class SnapshotDefinition(SchemaPart):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HistoryDefinition(SchemaPart):
+    """How much of a document's history is kept; `keep` as written: 30d. For ever without both."""
+
+    _table: ClassVar[str] = "history"
+
+    keep: str | None = None
+    versions: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether something of it goes."""
+        return self.keep is not None or self.versions is not None
+
+    @property
+    def keep_ms(self) -> int | None:
+        """How long a version stays after another followed it; None if it is as long as it may be."""
+        seconds = None if self.keep is None else duration_seconds(self.keep)
+        return None if seconds is None else 1000 * seconds
+
+    def __str__(self) -> str:
+        limits = [] if self.keep is None else [f"keep={self.keep}"]
+        limits += [] if self.versions is None else [f"versions={self.versions}"]
+        return ", ".join(limits) or "for ever"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ManifestDefinition(SchemaPart):
     """Which fields are columns of blocks and of the manifest file; `fields` None means all declared."""
 
@@ -276,6 +303,7 @@ class Model(SchemaPart):
     ttl: str | None = None
     expire_at: str | None = None
     snapshots: SnapshotDefinition = SnapshotDefinition()
+    history: HistoryDefinition = HistoryDefinition()
     manifest: ManifestDefinition = ManifestDefinition()
     indexes: Mapping[str, IndexDefinition] = field(default_factory=dict)
     dynamic_types: Mapping[str, str] = field(default_factory=dict)

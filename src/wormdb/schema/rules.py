@@ -49,6 +49,7 @@ def _check_model(model: Model, path: str, report: ProblemReport) -> None:
     _check_indexes(model, join_path(path, "indexes"), report)
     _check_manifest(model, join_path(path, "manifest"), report)
     _check_snapshots(model, join_path(path, "snapshots"), report)
+    _check_history(model, join_path(path, "history"), report)
     if model.expire_at is not None:
         _check_expiry(model, model.expire_at, join_path(path, "expireAt"), report)
 
@@ -139,6 +140,13 @@ def _check_snapshots(model: Model, path: str, report: ProblemReport) -> None:
     snapshots = model.snapshots
     if not snapshots.enabled and snapshots.to_json():
         report.warn(join_path(path, "enabled"), "snapshots are set up, but not enabled", 'add "enabled": true')
+
+
+def _check_history(model: Model, path: str, report: ProblemReport) -> None:
+    """Readable files of changes and snapshots stay, so history may not lose what they are compared with."""
+    if model.history.is_limited and model.files and (model.oplog or model.snapshots.enabled):
+        kept = "oplog" if model.oplog else "snapshots"
+        report.error(path, f"{kept} keeps readable files of versions that would go", f"remove it, or {kept}")
 
 
 def _check_expiry(model: Model, dotted: str, path: str, report: ProblemReport) -> None:

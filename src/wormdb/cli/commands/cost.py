@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +36,8 @@ GIGABYTE = 1e9
 @click.option("--indexes", type=float, default=0, show_default=True, help="Indexes of each collection.")
 @click.option("--nodes", type=float, default=1, show_default=True, help="Services that run all day (worm node run).")
 @click.option("--months", type=float, default=1, show_default=True, help="Months of changes kept as history.")
+@click.option("--keep-days", type=float, default=0, help="Days for which models keep older versions; 0: for ever.")
+@click.option("--versions", type=float, default=0, help="Versions of a document that models keep; 0: all.")
 @click.option("--store", type=click.Choice(list(PRICE_LISTS)), default="s3", show_default=True, help="Price list.")
 @click.option("--explain", is_flag=True, help="Show the formula of each line.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
@@ -52,11 +55,15 @@ def command(
     if not is_used and url is not None and source is not click.core.ParameterSource.ENVIRONMENT:
         raise click.UsageError(f"A bill is estimated from numbers alone: add --used to see what {url} uses.")
     if not is_used:
-        bill = predict(Workload(**workload), prices)
+        given = Workload(**workload)
+        bill = predict(given, prices)
+        saved = predict(replace(given, keep_days=0, versions=0), prices).dollars - bill.dollars
         if as_json:
-            print_json({**msgspec.to_builtins(bill), "dollars": bill.dollars})
+            print_json({**msgspec.to_builtins(bill), "dollars": bill.dollars, "savedDollars": saved})
         else:
             _print_bill(bill, explain=explain)
+            if given.keep_days or given.versions:
+                click.echo(f"history that is not kept saves ${saved:,.4f} a month")
         return 0
     if url is None:
         raise click.UsageError("--used needs a URL")

@@ -58,6 +58,8 @@ class Growth:
     """Whether something else names a block, so that it is not retired when it was merged into another."""
     watch_all: Callable[[Iterator[tuple[bytes, Row]]], Iterator[tuple[bytes, Row]]] | None = None
     """What the rows go through when all of the list is written again, to see all of them."""
+    sift: Callable[[Iterator[tuple[bytes, Row]]], Iterator[tuple[bytes, Row]]] | None = None
+    """What the rows of a run that is written go through, to leave some out; not the newest of what belongs together."""
 
     def grow(self, rows: Sequence[tuple[bytes, Row]], *, run: int) -> GrowthResult:
         """The list with new rows, which come in order of key and hide older ones; `run` is their log number.
@@ -111,6 +113,8 @@ class Growth:
         blocks = BlockWriter(shelf, self.writer, self.sizes.block_target, self.columns, self.members)
         if self.watch_all is not None and not kept:
             rows = self.watch_all(rows)
+        if self.sift is not None:
+            rows = self.sift(rows)
         level = max((one.level + 1 for one in joined), default=0)
         written = blocks.write(rows, run=run, level=level, kind="delta" if kept else "base")
         entries = [self._shaped(entry) for entry in written]

@@ -22,6 +22,7 @@ from wormdb.engine.blocks.fetch import rows_between
 from wormdb.engine.blocks.runs import Runs, is_run, list_run, merge_rows, overlaps, runs_of
 from wormdb.engine.blocks.write import ROW_BYTES, BlockWriter
 from wormdb.engine.history.changes import member_of
+from wormdb.engine.history.retention import HistorySieve, sieve_of
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.erased import check_unerased
 from wormdb.engine.state.successor import following_root
@@ -238,6 +239,8 @@ class BlockShape:
     columns: tuple[ColumnSpec, ...]
     versions: tuple[SchemaVersion, ...] = ()
     """Of the model: rows of older ones are written as the newest has them."""
+    sieve: HistorySieve | None = None
+    """Of history: what is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +289,9 @@ def plan_compaction(current: RootState, shelf: Shelf, where: ListName, aim: Aim)
     if root is None or not runs:
         return None
     entries = [tuple(run.blocks(shelf)) for run in runs]
+    sieve = None if where == "blocks" else sieve_of(root, Definition.of_root(root).retention, current.time)
+    if sieve is not None and (sieve.keep_ms is not None or sieve.trimmed > root.dropped_through):
+        aim = replace(aim, everything=True)  # any block may have something that goes
     selection = select(entries, _informed(aim, root, CHOICE if where == "blocks" else 0))
     if selection.is_empty:
         return None
@@ -293,7 +299,7 @@ def plan_compaction(current: RootState, shelf: Shelf, where: ListName, aim: Aim)
     level = 1 + max((entry.level for piece in selection.pieces for run in piece.runs for entry in run), default=-1)
     return Compaction(
         BlockShape(
-            where, runs[0].through, level, aim.bytes_target, columns, root.versions if where == "blocks" else ()
+            where, runs[0].through, level, aim.bytes_target, columns, root.versions if where == "blocks" else (), sieve
         ),
         selection,
         frozenset(entry.name for run in entries for entry in run),
@@ -323,7 +329,8 @@ def write_piece(shelf: Shelf, writer: ObjectWriter, shape: BlockShape, piece: Co
     upgrades = Upgrades.of(shape.versions)
     blocks = BlockWriter(shelf, writer, shape.bytes_target, shape.columns, members)
     rows = merge_rows([_rows_of(shelf.showing(upgrades), run, piece) for run in piece.runs])
-    written = blocks.write(rows, run=shape.number, level=shape.level, kind="base")
+    left = rows if shape.sieve is None else shape.sieve.left(rows)
+    written = blocks.write(left, run=shape.number, level=shape.level, kind="base")
     return PieceResult(piece, tuple(entry.shaped(upgrades.newest) if upgrades.steps else entry for entry in written))
 
 
@@ -438,7 +445,10 @@ class _ListSuccessor:
         made.sort(key=lambda entry: entry.key_first)
         assert is_run(made), "what is written for ranges does not overlap"
         runs = [*self._newer, list_run(made, self.shelf, self.writer), *runs]
-        return msgspec.structs.replace(self.root, **_fields(shape.where, runs)), retired
+        fields = _fields(shape.where, runs)
+        if shape.sieve is not None and kept:
+            fields["dropped_through"] = max(shape.sieve.trimmed, self.root.dropped_through)
+        return msgspec.structs.replace(self.root, **fields), retired
 
     def _is_attached(self, entry: BlockEntry) -> bool:
         if self.plan.shape.where != "blocks":

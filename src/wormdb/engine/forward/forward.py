@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
     from wormdb.format.sample import Sample
+    from wormdb.system.types import StoreTime
 
 __all__ = ["DEFAULT_SIZES", "Forwarder", "Sizes", "project_data"]
 
@@ -140,18 +141,18 @@ class Forwarder:
         root = current.root or self._first()
         retired: list[str] = []
         for stage in stages:
-            root, more = self._project(root, stage)
+            root, more = self._project(root, stage, current.time)
             retired += more
         entries = [entry for stage in stages for entry in stage.entries]
         root, gone = Eraser(self.data, self.past, self.writer, self.sizes).run(root, erasures_of(entries))
         root = msgspec.structs.replace(root, **following_marks(root, entries, self.writer.chance))
-        root, folded = self._folder.run(root, stages[-1].view)
+        root, folded = self._folder(current).run(root, stages[-1].view)
         return self._follow(current, root, dict.fromkeys(retired, 0) | gone | folded, entries)
 
     def shrink(self, current: RootState, view: View) -> RootState:
         """Make a root smaller that has applied the state of `view`; the root as it then is. Costs as `Folder.run`."""
         assert current.root is not None
-        root, folded = self._folder.run(current.root, view)
+        root, folded = self._folder(current).run(current.root, view)
         return self._follow(current, root, folded)
 
     def _follow(
@@ -166,11 +167,10 @@ class Forwarder:
 
         return self.register.update(change, what=f"the state of entry {root.applied}", current=current)
 
-    @property
-    def _folder(self) -> Folder:
-        return Folder(self.data, self.past, self.writer, self.sizes)
+    def _folder(self, current: RootState) -> Folder:
+        return Folder(self.data, self.past, self.writer, self.sizes, current.time)
 
-    def _project(self, root: Root, stage: LogStage) -> tuple[Root, tuple[str, ...]]:
+    def _project(self, root: Root, stage: LogStage, time: StoreTime | None) -> tuple[Root, tuple[str, ...]]:
         """The root after one stage, and the keys of what it no longer names."""
         view = stage.view
         attached = next((event for entry in stage.entries for event in entry.events if _attaches(event)), None)
@@ -183,6 +183,7 @@ class Forwarder:
             sizes=self.sizes,
             attached=attached if isinstance(attached, JobAttached) else None,
             joined=self._joined(attached, view) if isinstance(attached, JobAttached) else None,
+            time=time,
         )
         fields: dict[str, object] = {}
         retired: tuple[str, ...] = ()

@@ -1,8 +1,9 @@
 """History as a projection of the log: every change of every document, in runs of blocks.
 
-A row is a whole version (`wormdb.format.past`). Forwarding adds rows and merges runs; no row is ever changed or left
-out. What a bulk job attached is not written again: its blocks, kept as they were, are the history of their documents;
-unless it brought blocks of history of its own, which are kept as they were instead.
+A row is a whole version (`wormdb.format.past`). Forwarding adds rows and merges runs; no row is ever changed, and none
+is left out but those that the model does not keep (`retention`). What a bulk job attached is not written again: its
+blocks, kept as they were, are the history of their documents; unless it brought blocks of history of its own, which are
+kept as they were instead.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from wormdb.engine.history.retention import HistorySieve
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
     from wormdb.format.root import Root
@@ -65,9 +67,21 @@ def project_history(step: ProjectionStep, shelf: Shelf | None = None) -> Project
     past = ((key, row) for key, row in past_of(step.entries) if row.rev > step.erased.get(key, 0))
     rows = {_place(key, row): row for key, row in past}
     new = [(place, stored_version(rows[place])) for place in sorted(rows)]
-    growth = Growth(runs, step.writer, step.sizes, HISTORY_COLUMNS, member_of)
+    sieve = _sieve(step)
+    sift = None if sieve is None else sieve.left
+    growth = Growth(runs, step.writer, step.sizes, HISTORY_COLUMNS, member_of, sift=sift)
     grown = growth.grow(new, run=step.view.number)
-    return ProjectionResult({"history": grown.entries, "history_pages": grown.pages}, grown.retired)
+    fields = {"history": grown.entries, "history_pages": grown.pages}
+    dropped = {} if sieve is None or not grown.retired else {"dropped_through": sieve.trimmed}
+    return ProjectionResult({**fields, **dropped}, grown.retired)
+
+
+def _sieve(step: ProjectionStep) -> HistorySieve | None:
+    if step.view.definition.retention is None:
+        return None
+    from wormdb.engine.history.retention import sieve_of  # few collections have one
+
+    return sieve_of(step.root, step.view.definition.retention, step.time)
 
 
 def _bring(step: ProjectionStep, job: JobAttached, shelf: Shelf) -> ProjectionResult:

@@ -23,6 +23,7 @@ from wormdb.engine.blocks.runs import Run, Runs, runs_of
 from wormdb.engine.blocks.tiers import tier_of
 from wormdb.engine.history.changes import AttachedDocuments, loads_of_root, member_of, stored_version, with_operations
 from wormdb.engine.history.read import History
+from wormdb.engine.history.retention import sieve_of
 from wormdb.engine.state.jobs import Jobs
 from wormdb.format.past import HISTORY_COLUMNS, Version, past_key
 from wormdb.format.root import Root, root_size
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.projection import Sizes
     from wormdb.engine.state.view import View
     from wormdb.format.block import Row
+    from wormdb.system.types import StoreTime
 
 __all__ = ["Folder", "is_full", "loads_to_fold"]
 
@@ -78,6 +80,8 @@ class Folder:
     past: Shelf
     writer: ObjectWriter
     sizes: Sizes
+    time: StoreTime | None = None
+    """When the root was read, by the store's time."""
 
     def run(self, root: Root, view: View) -> tuple[Root, dict[str, int]]:
         """A root that is to be swapped in, made smaller if it is time, and the keys of what it no longer names.
@@ -102,7 +106,9 @@ class Folder:
         folded = [run for run in runs_of(root.attached, root.attached_pages) if run.through in numbers]
         kept = [run for run in runs_of(root.attached, root.attached_pages) if run.through not in numbers]
         history = Runs(self.past, root.history, root.history_pages, keyed=False)
-        growth = Growth(history, self.writer, self.sizes, HISTORY_COLUMNS, member_of)
+        sieve = sieve_of(root, view.definition.retention, self.time)
+        sift = None if sieve is None else sieve.left
+        growth = Growth(history, self.writer, self.sizes, HISTORY_COLUMNS, member_of, sift=sift)
         grown = growth.add(self._rows(loads, view), sum(run.size for run in folded), run=root.applied)
         changed = msgspec.structs.replace(
             root,
@@ -110,6 +116,7 @@ class Folder:
             history_pages=grown.pages,
             attached=tuple(entry for run in kept for entry in run.entries),
             attached_pages=tuple(page for run in kept for page in run.pages),
+            dropped_through=root.dropped_through if sieve is None else sieve.trimmed,
         )
         return changed, {**dict.fromkeys(grown.retired, 0), **dict(self._retired(root, folded))}
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.blocks.runs import Part, Runs, merge_rows
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.history.changes import brought_by, loads_of_root, loads_of_tail, member_of, past_of, with_operations
+from wormdb.engine.history.retention import too_old
 from wormdb.engine.state.erased import erasures_of, mark_of
 from wormdb.engine.state.expiry import ExpiryRule, rule_at
 from wormdb.engine.state.moments import AsOf, check_begun, view_at
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.engine.history.changes import AttachedDocuments
+    from wormdb.engine.history.retention import RetentionBound
     from wormdb.format.block import Row
     from wormdb.format.entry import Entry
 
@@ -74,10 +76,17 @@ class History:
     object of its root is gone.
     """
 
-    def __init__(self, view: View, *, past: Shelf | None = None, data: Shelf | None = None) -> None:
+    def __init__(
+        self,
+        view: View,
+        *,
+        past: Shelf | None = None,
+        data: Shelf | None = None,
+        bound: RetentionBound | None = None,
+    ) -> None:
         """`past` is of the folder of history and `data` of that of documents; shared ones keep what they know.
 
-        No requests.
+        Within `bound` it is what readers are shown; else all that is stored. No requests.
         """
         place = view.place
         self._view = view.bare
@@ -88,6 +97,8 @@ class History:
             data = data or Shelf(place.store, place.pool, place.paths.data)
         self._past = past
         self._data = data
+        self._bound = bound
+        self._dropped = 0 if self._root is None else self._root.dropped_through
 
     # --- one document ---
 
@@ -151,8 +162,11 @@ class History:
         if view is not None:
             return view.get(key)
         self._check_begun(as_of)
-        versions, _ = self._read(key, as_of)
-        held = _held(versions[-1]) if versions else None
+        if self._may_lack:
+            found = self._known_at(self._cut(self._stored(key)), as_of)
+        else:
+            found = next(reversed(self._read(key, as_of)[0]), None)
+        held = None if found is None else _held(found)
         rule = self._rule(as_of)
         return held if held is None or rule is None else _shown(held, rule, as_of)
 
@@ -170,7 +184,8 @@ class History:
         if view is not None:
             return view.scan(low, high)
         self._check_begun(as_of)
-        found, rule = self._scan_past(as_of, low, high), self._rule(as_of)
+        rule = self._rule(as_of)
+        found = self._scan_kept(as_of, low, high) if self._may_lack else self._scan_past(as_of, low, high)
         return found if rule is None else ((key, _shown(held, rule, as_of)) for key, held in found)
 
     def documents(self, low: bytes = b"", high: bytes | None = None) -> Iterator[DocumentHistory]:
@@ -179,12 +194,24 @@ class History:
         Costs a scan of that range in all blocks of history, and in all that jobs attached. Raises CorruptionError
         naming the collection's history if a version is missing.
         """
+        for key, found in self._grouped(low, high):
+            versions, marks = self._told(found)
+            yield DocumentHistory(key, versions, _kept(versions, marks))
+
+    def _grouped(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, list[Version | SnapshotMark]]]:
+        """All rows of each document in a range, in order of key."""
         tail = sorted(key for key in self._tail if low <= key and (high is None or key < high))
         layers = [self._decoded(low, high), ((key, row) for key in tail for row in self._tail[key])]
         layers += [_versions_of(load, low, high) for load in self._loads]
         for key, found in groupby(heapq.merge(*layers, key=lambda each: each[0]), key=lambda each: each[0]):
-            versions, marks = self._told([row for _, row in found])
-            yield DocumentHistory(key, versions, _kept(versions, marks))
+            yield key, [row for _, row in found]
+
+    def _scan_kept(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, StoredVersion]]:
+        """As `_scan_past`, where versions may be lacking: what came later tells that there were more."""
+        for key, rows in self._grouped(low, high):
+            found = self._known_at(self._cut(rows), as_of)
+            if found is not None:
+                yield key, _held(found)
 
     def _rule(self, as_of: AsOf) -> ExpiryRule | None:
         """Which documents were not seen at a time, though no entry had removed them yet; None if all were."""
@@ -226,18 +253,51 @@ class History:
 
     def _read(self, key: bytes, as_of: AsOf | None = None) -> tuple[list[Version], list[SnapshotMark]]:
         """The versions of a document by number and its marks by age; with `as_of` those of then."""
+        found = self._stored(key, as_of)
+        return self._told([row for row in found if as_of is None or as_of.has(row.rev, row.misc)])
+
+    def _stored(self, key: bytes, as_of: AsOf | None = None) -> list[Version | SnapshotMark]:
+        """All rows of a document, but for those in blocks that were begun later than `as_of`."""
         low, high = past_range(key)
         rows = self._rows(low, high, as_of=as_of, member=key)
         found = [decode_past(row.cell, name=self._name, rev=row.rev) for _, row in rows]
         found += self._tail.get(key, ())
         found += [load.version(held) for load in self._loads if (held := load.layer.get(key)) is not None]
-        return self._told([row for row in found if as_of is None or as_of.has(row.rev, row.misc)])
+        return found
 
     def _told(self, known: Sequence[Version | SnapshotMark]) -> tuple[list[Version], list[SnapshotMark]]:
-        versions = sorted((row for row in known if isinstance(row, Version)), key=lambda version: version.seq)
-        self._check_gapless(versions)
+        versions, _ = self._cut(known)
         marks = sorted((row for row in known if isinstance(row, SnapshotMark)), key=lambda mark: mark.rev)
-        return with_operations(versions, {load.number for load in self._loads}), marks
+        return versions, marks
+
+    # --- what of it is kept ---
+
+    @property
+    def _may_lack(self) -> bool:
+        """Whether versions are gone, or not shown, that would tell of a moment."""
+        return self._bound is not None or self._dropped > 0
+
+    def _cut(self, known: Sequence[Version | SnapshotMark]) -> tuple[list[Version], bool]:
+        """The versions among rows of one document that are kept and shown, and whether there were more before them."""
+        found = sorted((row for row in known if isinstance(row, Version)), key=lambda version: version.seq)
+        versions: Sequence[Version] = with_operations(found, {load.number for load in self._loads})
+        for place, (before, after) in enumerate(pairwise(found), 1):
+            if after.seq > before.seq + 1 and after.rev <= self._dropped:
+                versions = versions[-(len(found) - place) :]
+        self._check_gapless(versions)
+        shown = versions if self._bound is None else self._bound.shown(versions)
+        is_cut = len(shown) < len(found) or any(
+            one.seq != 1 and one.rev <= self._dropped and not self._is_brought(one) for one in shown[:1]
+        )
+        return list(shown), is_cut
+
+    def _known_at(self, cut: tuple[list[Version], bool], as_of: AsOf) -> Version | None:
+        """The version of a moment; raises SnapshotTooOldError if it may be one of those that are not kept."""
+        versions, is_cut = cut
+        newest = next((one for one in reversed(versions) if as_of.has(one.rev, one.misc)), None)
+        if newest is None and is_cut:
+            raise too_old(as_of, None if self._bound is None else self._bound.rule)
+        return newest
 
     def _rows(
         self, low: bytes, high: bytes | None, *, as_of: AsOf | None, member: bytes | None = None
@@ -292,7 +352,9 @@ class History:
 
     def _check_begun(self, as_of: AsOf) -> None:
         """1 GET of a page of the list, if the root does not name all blocks itself; of what jobs brought all pages."""
-        if as_of.is_time:
+        if self._bound is not None:
+            self._bound.check(as_of)
+        elif as_of.is_time and not self._may_lack:
             check_begun(as_of, self._begins_ms())
 
     def _begins_ms(self) -> int | None:
@@ -311,14 +373,16 @@ class History:
         return min([*known, *(ms for block in blocks if (ms := first_ms(block)) is not None)], default=None)
 
     def _check_gapless(self, versions: Sequence[Version]) -> None:
-        begins = 0 if self._root is None else self._root.history_from
+        begins = max(self._dropped, 0 if self._root is None else self._root.history_from)
         # The versions that a job brought may begin anywhere: of what came before there is no record.
-        first = [one for one in versions[:1] if one.seq != 1 and one.rev > begins]
-        wrong = [one for one in first if all(part.run != one.rev for parts in self._brought for part in parts)]
+        wrong = [one for one in versions[:1] if one.seq != 1 and one.rev > begins and not self._is_brought(one)]
         wrong += [after for before, after in pairwise(versions) if after.seq != before.seq + 1]
         if wrong:
             what = f"version {wrong[0].seq} of document {wrong[0].id.decode()}"
             corrupt(self._name, f"{what} does not follow the one before it")
+
+    def _is_brought(self, version: Version) -> bool:
+        return any(part.run == version.rev for parts in self._brought for part in parts)
 
     def _version_in(self, row: Row) -> Version:
         version = decode_past(row.cell, name=self._name, rev=row.rev)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.definition import Index
     from wormdb.format.event import Event
     from wormdb.format.root import Root
-    from wormdb.schema.model import Model
+    from wormdb.schema.model import HistoryDefinition, Model
 
 __all__ = [
     "COLUMN_TYPES_OF",
@@ -219,6 +219,11 @@ class Definition:
         from wormdb.engine.state.expiry import rule_of  # few collections have one
 
         return rule_of(self.expiries)
+
+    @property
+    def retention(self) -> HistoryDefinition | None:
+        """How much of history is kept; None if all of it is."""
+        return self.model.history if self.model is not None and self.model.history.is_limited else None
 
     @property
     def unique(self) -> tuple[Index, ...]:

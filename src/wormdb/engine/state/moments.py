@@ -96,6 +96,7 @@ def view_at(view: View, as_of: AsOf) -> View | None:
     Raises InvalidRequestError for a moment to come, SnapshotTooOldError for an entry before history.
     """
     view = view.bare  # the past is what the log tells
+    is_cut = view.definition.retention is not None  # which versions are kept is told document by document
     base, root = view.base_number, None if view.place is None else view.place.root
     if not as_of.is_time:
         if as_of.bound > view.number:
@@ -108,6 +109,7 @@ def view_at(view: View, as_of: AsOf) -> View | None:
         if as_of.bound < begins:
             _too_old(as_of, f"history begins after entry {begins}", f"ask for entry {begins} or a later one")
         is_told = as_of.bound >= base and not _is_mapped(view) and as_of.seen_ms is None
+        is_told = is_told and (as_of.bound == view.number or not is_cut)
         return _earlier(view, as_of.bound) if is_told and not _erases(view, as_of.bound) else None
     made = {entry.number: misc_ms(entry.misc) for entry in view.overlay.entries(view.number)}
     applied = 0 if root is None else misc_ms(root.misc)
@@ -119,7 +121,7 @@ def view_at(view: View, as_of: AsOf) -> View | None:
             fix="ask for a time that has been",
         )
     reached = [number for number, ms in made.items() if ms <= as_of.bound]
-    if view.definition.expiries:
+    if view.definition.expiries or is_cut:
         return None  # what was over by then is judged document by document
     if _is_mapped(view) or (not reached and (root is None or as_of.bound < applied)):
         return None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Entry
     from wormdb.format.event import JobAttached
     from wormdb.format.root import Root
+    from wormdb.system.types import StoreTime
 
 __all__ = ["DEFAULT_SIZES", "LogStage", "Net", "ProjectionResult", "ProjectionStep", "Sizes", "net_of"]
 
@@ -84,6 +85,8 @@ class ProjectionStep:
     attached: JobAttached | None = None
     joined: tuple[BlockEntry, ...] | None = None
     """What became of the blocks of a job that overlap: one run of the same documents."""
+    time: StoreTime | None = None
+    """When the root was read, by the store's time, if its answer told."""
 
     @cached_property
     def erased(self) -> Mapping[bytes, int]:

@@ -182,19 +182,21 @@ class Agreement:
     def _check_versions(self, versions: list[Version], marks: Sequence[SnapshotMark]) -> None:
         versions.sort(key=lambda version: version.seq)
         name = versions[0].id.decode()
-        first = versions[0]
-        if first.seq != 1 and first.rev > self.root.history_from and first.rev not in self.past.told:
+        first, dropped = versions[0], self.root.dropped_through
+        if first.seq != 1 and first.rev > max(dropped, self.root.history_from) and first.rev not in self.past.told:
             self._history_fault(f"document {name}: the versions before {first.seq} are missing")
         for before, after in pairwise(versions):
             if after.seq == before.seq:
                 self._history_fault(f"document {name}: version {after.seq} is there twice")
+            elif after.seq > before.seq + 1 and after.rev <= dropped:
+                first = after  # the model keeps nothing before it
             elif after.seq != before.seq + 1:
                 self._history_fault(f"document {name}: the versions between {before.seq} and {after.seq} are missing")
             elif after.rev < before.rev:
                 self._history_fault(f"document {name}: version {after.seq} was made before version {before.seq}")
         known = {version.seq for version in versions}
         for mark in marks:
-            if mark.seq not in known:
+            if mark.seq not in known and not (mark.seq < first.seq and first.rev <= dropped):
                 self._history_fault(f"document {name}: version {mark.seq} is a snapshot and is missing")
 
     def _compare(self, row: Row | None, versions: Sequence[Version]) -> None:

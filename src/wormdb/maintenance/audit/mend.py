@@ -427,7 +427,7 @@ class PastRepair:
         while first - 1 in versions:
             first -= 1
         kept = with_operations([versions[seq] for seq in range(first, last + 1)], set(self._jobs) - self._told)
-        if first > 1 and kept[0].rev > self.root.history_from:
+        if first > 1 and kept[0].rev > max(self.root.dropped_through, self.root.history_from):
             self.history_from = max(self.history_from, kept[0].rev)
             if kept[0].rev in self._told:
                 # It came like that; or the damaged blocks account for what is missing.
