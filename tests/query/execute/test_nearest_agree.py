@@ -72,7 +72,7 @@ def test_no_row_that_is_left_out_roughly_is_among_the_best(
     near = Near(("v",), tuple(own), k, distance)
     documents = [{"_id": number, "v": row} for number, row in enumerate(rows)]
     ranking, plain = Ranking(near), Ranking(near)
-    plain._rough = None
+    plain._many = None
     for start in range(0, len(rows), 40):
         batch = DocumentBatch(
             [number.to_bytes(2, "big") for number in range(start, min(start + 40, len(rows)))],
@@ -98,3 +98,9 @@ def test_many_vectors_at_once_have_the_scores_of_each_alone(data: st.DataObject,
     others = [array("f", each) for each in data.draw(st.lists(vectors, max_size=6))]
     near = Near(("v",), own, 3, distance)
     assert ManyScorer(near).score(others) == list(map(make_scorer(near), others))
+
+
+def test_the_least_numbers_decide_how_a_sum_is_rounded() -> None:
+    own, other = (1.0,) * 8 + (2.0**-25,) * 3, array("f", [1.0] * 8 + [2.0**-26] * 3)
+    near = Near(("v",), own, 3, "dot_product")
+    assert ManyScorer(near).score([other]) == [make_scorer(near)(other)] == [(9.0 + 2.0**-49) / 2.0]
