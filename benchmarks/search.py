@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TITLE", "run"]
 
-VECTORS = int(float(os.environ.get("WORMDB_BENCH_VECTORS", "20_000")))
+VECTORS = int(float(os.environ.get("WORMDB_BENCH_VECTORS", "100_000")))
 TEXTS = int(float(os.environ.get("WORMDB_BENCH_TEXTS", "100_000")))
 TITLE = (
     f"search: {VECTORS:,} x {DIMENSIONS} vectors (5,000 glosses of WordNet by MiniLM, repeated with noise) and "
