@@ -30,6 +30,7 @@ SUITES = (
     "jobs",
     "sync",
     "server",
+    "search",
 )
 
 WITH = {"warm": ("embedded",)}

@@ -235,6 +235,25 @@ def test_requests_of_a_cold_search_are_few(things: Collection[Document]) -> None
     assert replace(things.explain(near={"v": {"vector": [1.0] * 8}}), rejected=()).estimated_requests <= 6
 
 
+def test_a_cold_search_reads_where_documents_are_before_it_knows_which_it_needs() -> None:
+    store, told = MemoryStore(), list[str]()
+    vectors = np.random.default_rng(3).normal(size=(1_500, 24)).tolist()
+    # One thread does one thing after the other, so that the order is the same each time.
+    one_thread = wormdb.Settings(forward="manual", pool_threads=1)
+    with (
+        wormdb.connect(store, settings=MANUAL) as database,
+        wormdb.connect(store, settings=one_thread, hook=lambda request: told.append(request.key)) as cold,
+    ):
+        database["things"].insert_many([{"id": number, "v": vector} for number, vector in enumerate(vectors)])
+        database["things"].forward()
+        database["things"].create_vector_index("v", dimensions=24)
+        found = cold["things"].find(near={"v": {"vector": vectors[7], "k": 1}})
+        assert [row["id"] for row in found] == [7]
+    kinds = [key.rpartition(".")[2] for key in told if "/indexes/" in key or "/data/" in key]
+    assert kinds.count("map") == 1
+    assert kinds.index("map") < kinds.index("trained") < kinds.index("parquet")
+
+
 def test_a_process_without_the_extra_writes_and_says_what_it_lacks(
     things: Collection[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,6 +143,9 @@ def test_answers_are_those_of_the_store_and_memory_is_bounded(steps: list[tuple[
                 assert expected is not None
                 assert found == (expected if span is None else expected[span.start : span.stop])
         assert store.stats().bytes_held <= 700
+        for each in (f"data/{place}" for place in range(4)):
+            kept = [stored for (held, _), stored in store._memory._items.items() if held == each]
+            assert store.held_of(each) == sum(len(stored.body) for stored in kept)
 
 
 def test_the_longest_unused_goes_first() -> None:

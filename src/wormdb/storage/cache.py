@@ -47,6 +47,8 @@ class _Memory:
         self.bytes_held = 0
         self._items: OrderedDict[tuple[str, ByteRange | None], StoredObject] = OrderedDict()
         self._spans: dict[str, set[ByteRange | None]] = {}
+        self._sizes: dict[str, int] = {}
+        """The bytes of all spans of a key: planners ask for them with each query."""
 
     def find(self, key: str, span: ByteRange | None) -> StoredObject | None:
         """The object, or one that holds just the bytes of `span`, out of anything that covers it."""
@@ -69,23 +71,26 @@ class _Memory:
             return
         self._items[stored.key, span] = stored
         self._spans.setdefault(stored.key, set()).add(span)
+        self._sizes[stored.key] = self._sizes.get(stored.key, 0) + len(stored.body)
         self.bytes_held += cost
         while self.bytes_held > self.bytes_max:
             oldest = next(iter(self._items))
             self._drop(*oldest)
 
     def held_of(self, key: str) -> int:
-        return sum(len(self._items[key, span].body) for span in self._spans.get(key, ()))
+        return self._sizes.get(key, 0)
 
     def forget(self, key: str) -> None:
         for span in list(self._spans.get(key, ())):
             self._drop(key, span)
 
     def _drop(self, key: str, span: ByteRange | None) -> None:
-        self.bytes_held -= self._cost(self._items.pop((key, span)))
+        dropped = self._items.pop((key, span))
+        self.bytes_held -= self._cost(dropped)
+        self._sizes[key] -= len(dropped.body)
         self._spans[key].discard(span)
         if not self._spans[key]:
-            del self._spans[key]
+            del self._spans[key], self._sizes[key]
 
     @staticmethod
     def _cost(stored: StoredObject) -> int:

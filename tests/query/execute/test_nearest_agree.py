@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,9 @@ from tests.query.execute.questions import REQUESTS
 from tests.query.execute.test_plans_agree import poorer
 from tests.query.execute.worlds import WORLDS
 from wormdb.bql.match import compile_filter
-from wormdb.bql.nearest import DISTANCES, Near, nearest
+from wormdb.bql.nearest import DISTANCES, Near, make_scorer, nearest
 from wormdb.query.execute.answer import count_plan, run_plan
-from wormdb.query.execute.rank import Ranking
+from wormdb.query.execute.rank import ManyScorer, Ranking
 from wormdb.query.execute.rows import DocumentBatch
 from wormdb.query.plan import Empty
 from wormdb.query.planner.planner import candidates
@@ -71,7 +72,7 @@ def test_no_row_that_is_left_out_roughly_is_among_the_best(
     near = Near(("v",), tuple(own), k, distance)
     documents = [{"_id": number, "v": row} for number, row in enumerate(rows)]
     ranking, plain = Ranking(near), Ranking(near)
-    plain._rough = None
+    plain._many = None
     for start in range(0, len(rows), 40):
         batch = DocumentBatch(
             [number.to_bytes(2, "big") for number in range(start, min(start + 40, len(rows)))],
@@ -85,3 +86,21 @@ def test_no_row_that_is_left_out_roughly_is_among_the_best(
     assert list(found.keys) == list(others.keys)
     assert scores == other_scores
     assert list(scores.values()) == [score for score, _ in nearest(near, documents)]
+
+
+@given(data=st.data(), distance=st.sampled_from(DISTANCES), length=st.integers(1, 40))
+def test_many_vectors_at_once_have_the_scores_of_each_alone(data: st.DataObject, distance: Any, length: int) -> None:
+    # Numbers of all sizes: sums that cancel, and such of which the least numbers decide how they are rounded.
+    numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    numbers |= st.floats(-1, 1, width=32) | st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0**-12, 2.0**-26, -(2.0**-149)])
+    vectors = st.lists(numbers, min_size=length, max_size=length)
+    own = tuple(data.draw(vectors.filter(any)))
+    others = [array("f", each) for each in data.draw(st.lists(vectors, max_size=6))]
+    near = Near(("v",), own, 3, distance)
+    assert ManyScorer(near).score(others) == list(map(make_scorer(near), others))
+
+
+def test_the_least_numbers_decide_how_a_sum_is_rounded() -> None:
+    own, other = (1.0,) * 8 + (2.0**-25,) * 3, array("f", [1.0] * 8 + [2.0**-26] * 3)
+    near = Near(("v",), own, 3, "dot_product")
+    assert ManyScorer(near).score([other]) == [make_scorer(near)(other)] == [(9.0 + 2.0**-49) / 2.0]

@@ -338,9 +338,14 @@ class Runs:
 
     def _look_up(self, waiting: dict[bytes, list[BlockEntry]], maps: dict[str, PageMap]) -> dict[bytes, Row]:
         """The rows that the newest candidates have."""
+        found: dict[bytes, Row] = {}
         sought: dict[str, tuple[BlockEntry, list[bytes]]] = {}
         for key, (block, *_) in waiting.items():
-            sought.setdefault(block.name, (block, []))[1].append(key)
+            row = self.shelf.find_row(block, key)  # rows that are kept are not worth a thread
+            if row is None:
+                sought.setdefault(block.name, (block, []))[1].append(key)
+            else:
+                found[key] = row
 
         def look(one: tuple[BlockEntry, list[bytes]]) -> dict[bytes, Row]:
             block, keys = one
@@ -349,7 +354,6 @@ class Runs:
                 self.shelf.note_vain(block)
             return rows
 
-        found: dict[bytes, Row] = {}
         for rows in self.shelf.side_by_side(look, list(sought.values())):
             found |= rows
         return found

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     Singles: TypeAlias = "NDArray[np.float32]"
     Codes: TypeAlias = "NDArray[np.int8]"
 
-__all__ = ["encode_vectors", "find_kernel", "load_numpy", "multiply", "rough_scores", "squares"]
+__all__ = ["encode_vectors", "find_kernel", "load_numpy", "multiplier", "multiply", "rough_scores", "squares"]
 
 _STEPS: Final = 127
 _EXACT_DIMENSIONS: Final = 1_040
@@ -53,19 +55,34 @@ def encode_vectors(vectors: Singles) -> tuple[Codes, Singles]:
 
 def multiply(rows: Codes, others: Codes) -> Floats:
     """The product of each row with each of the others, as exact integers in float64. No requests."""
+    return multiplier(others)(rows)
+
+
+def multiplier(others: Codes) -> Callable[[Codes], Floats]:
+    """What gives the product of each of any rows with each of the others, as `multiply`. No requests.
+
+    What is made of the others is made once, not for each call.
+    """
     numpy = load_numpy()
     kernel = find_kernel()
     if kernel is not None:
         packed = kernel.dots_pack(numpy.ascontiguousarray(others))
-        products = kernel.dots_packed(numpy.ascontiguousarray(rows), packed)
-        exact: Floats = numpy.asarray(products).astype(numpy.float64)
-        return exact
-    kind = numpy.float32 if rows.shape[1] <= _EXACT_DIMENSIONS else numpy.float64
+
+        def by_kernel(rows: Codes) -> Floats:
+            exact: Floats = numpy.asarray(kernel.dots_packed(numpy.ascontiguousarray(rows), packed), numpy.float64)
+            return exact
+
+        return by_kernel
+    kind = numpy.float32 if others.shape[1] <= _EXACT_DIMENSIONS else numpy.float64
     right = others.astype(kind).T
-    made: Floats = numpy.empty((len(rows), len(others)), numpy.float64)
-    for start in range(0, len(rows), _MANY_ROWS):
-        made[start : start + _MANY_ROWS] = rows[start : start + _MANY_ROWS].astype(kind) @ right
-    return made
+
+    def by_numpy(rows: Codes) -> Floats:
+        made: Floats = numpy.empty((len(rows), len(others)), numpy.float64)
+        for start in range(0, len(rows), _MANY_ROWS):
+            made[start : start + _MANY_ROWS] = rows[start : start + _MANY_ROWS].astype(kind) @ right
+        return made
+
+    return by_numpy
 
 
 def squares(codes: Codes) -> Floats:

@@ -11,13 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.lists.centroids import Centroids, decode_centroids
-from wormdb.engine.lists.codes import encode_vectors, load_numpy, multiply, rough_scores
+from wormdb.engine.lists.codes import encode_vectors, load_numpy, multiplier, rough_scores
 from wormdb.engine.lists.vector_kind import ONLY_LIST, VectorKind, list_key
 from wormdb.engine.state.view import id_key
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from wormdb.bql.nearest import Near
     from wormdb.engine.lists.codes import Codes, Floats, Singles
@@ -52,11 +52,10 @@ class NearestReader:
         code, scales = encode_vectors(numpy.array([near.vector], numpy.float32))
         scale = float(scales[0])
         lists = self._read(code, scales, probes)
-        scored = [self._score(found, code, scale) for found in lists]
-        tail, tail_scores = self._score_tail(code, scale)
-        every = [*scored, tail_scores]
-        starts = numpy.cumsum([0, *map(len, every)])
-        scores = numpy.concatenate(every)
+        times = multiplier(code)
+        tail, tail_scores = self._score_tail(times, scale)
+        scores = numpy.concatenate([self._score(lists, times, scale), tail_scores])
+        starts = numpy.cumsum([0, *(found.entries.count for found in lists)])
         touched = self.reader.touched
         seen: set[bytes] = set()
         for place in self._best_first(scores):
@@ -112,25 +111,34 @@ class NearestReader:
         (trained,) = learned
         return trained
 
-    def _score(self, found: RunList, code: Codes, scale: float) -> Floats:
+    def _score(self, lists: Sequence[RunList], times: Callable[[Codes], Floats], scale: float) -> Floats:
+        """The scores of all entries of some lists, one list behind the other."""
         numpy = load_numpy()
-        entries = found.entries
-        codes = numpy.frombuffer(entries.columns[0], numpy.int8).reshape(entries.count, self.kind.dimensions)
-        factors = numpy.stack([numpy.frombuffer(column, "<f4") for column in entries.columns[1:]], axis=1)
-        scores = rough_scores(self.kind.distance, multiply(codes, code)[:, 0], factors, scale)
-        if found.hidden:
-            scores[list(found.hidden)] = -numpy.inf
+        if not lists:
+            return numpy.empty(0)  # type: ignore[no-any-return] # numpy is loaded late
+        width = self.kind.dimensions
+        columns = [found.entries.columns for found in lists]
+        products = numpy.concatenate(
+            [times(numpy.frombuffer(each[0], numpy.int8).reshape(-1, width)) for each in columns]
+        )
+        joined = [numpy.frombuffer(b"".join(each), "<f4") for each in zip(*(each[1:] for each in columns), strict=True)]
+        scores = rough_scores(self.kind.distance, products[:, 0], numpy.stack(joined, axis=1), scale)
+        start = 0
+        for found in lists:
+            if found.hidden:
+                scores[[start + place for place in found.hidden]] = -numpy.inf
+            start += found.entries.count
         return scores
 
     # --- the tail ---
 
-    def _score_tail(self, code: Codes, scale: float) -> tuple[list[bytes], Floats]:
+    def _score_tail(self, times: Callable[[Codes], Floats], scale: float) -> tuple[list[bytes], Floats]:
         numpy = load_numpy()
         held = self._tail = self._tail or self._encode_tail()
         keys, codes, factors = held
         if not keys:
             return keys, numpy.empty(0)
-        return keys, rough_scores(self.kind.distance, multiply(codes, code)[:, 0], factors, scale)
+        return keys, rough_scores(self.kind.distance, times(codes)[:, 0], factors, scale)
 
     def _encode_tail(self) -> tuple[list[bytes], Any, Any]:
         """The vectors of changed documents as codes, made once for each state."""

@@ -391,6 +391,8 @@ class Executor:
 
     def _nearest(self, node: NearestScan, demand: Demand) -> Iterator[RowBatch]:
         assert isinstance(self.source, NearestSource), "the facts have an index of vectors"
+        if isinstance(self.source, ListSource):
+            self.source.expect_documents()
         among = None if node.child is None else self._ids(node.child)[0]
         keys = self.source.nearest(node.index).candidates(node.near, node.probes, among)
         size = demand.first

@@ -7,6 +7,7 @@ and only rows that may be among the best are scored exactly; the answer is the s
 from __future__ import annotations
 
 from itertools import accumulate
+from math import frexp, fsum, ldexp, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.nearest import Near, make_scorer
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Ranking"]
+__all__ = ["ManyScorer", "Ranking"]
 
 _SLACK_ROWS: Final = 1_024
 _ROUGH_ROWS: Final = 32
@@ -33,8 +34,7 @@ class Ranking:
     def __init__(self, near: Near) -> None:
         """Begins without rows."""
         self._near = near
-        self._score = make_scorer(near)
-        self._rough = _make_rough(near)
+        self._many = _make_many(near)
         self._found: list[tuple[float, bytes, int, int]] = []
         """The negative score, the key, and where the row is."""
         self._batches: list[ReadBatch] = []
@@ -79,11 +79,12 @@ class Ranking:
             if not isinstance(vector, str):
                 rows.append(row)
                 vectors.append(vector)
-        if self._rough is not None and len(rows) > max(_ROUGH_ROWS, self._near.k):
-            chosen = self._rough.choose(vectors, self._near.k, self._bound)
+        if self._many is not None and len(rows) > max(_ROUGH_ROWS, self._near.k):
+            chosen = self._many.choose(vectors, self._near.k, self._bound)
             rows, vectors = [rows[place] for place in chosen], [vectors[place] for place in chosen]
         bound = self._bound
-        found = [(row, score) for row, score in zip(rows, map(self._score, vectors), strict=True) if score is not None]
+        scores = list(map(make_scorer(self._near), vectors)) if self._many is None else self._many.score(vectors)
+        found = [(row, score) for row, score in zip(rows, scores, strict=True) if score is not None]
         found = [each for each in found if each[1] >= bound]
         return [row for row, _ in found], [score for _, score in found]
 
@@ -110,10 +111,11 @@ class Ranking:
                 yield batch.decoded()
 
 
-class _RoughScorer:
-    """Scores many vectors at once, in float64 by numpy, to leave out those that cannot be among the best."""
+class ManyScorer:
+    """Scores many vectors at once by numpy: roughly, to leave out those that cannot be among the best, or exactly."""
 
     def __init__(self, near: Near) -> None:
+        """Raises ModuleNotFoundError if numpy is not installed."""
         import numpy as np
 
         self._np = np
@@ -123,7 +125,7 @@ class _RoughScorer:
     def choose(self, vectors: Sequence[array[float]], k: int, bound: float) -> list[int]:
         """The places of all vectors that may be among the best `k`, and may have a score of `bound`."""
         np, own = self._np, self._own
-        rows = np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), len(own)).astype(np.float64)
+        rows = self._matrix(vectors)
         error = _ROUGH_ERROR
         if self._near.distance == "euclidean":
             rows -= own
@@ -140,9 +142,49 @@ class _RoughScorer:
         places: list[int] = np.flatnonzero(scores >= least - error).tolist()
         return places
 
+    def score(self, vectors: Sequence[array[float]]) -> list[float | None]:
+        """The exact score of each, as `make_scorer` has it; None if it has none."""
+        if not vectors:
+            return []
+        np, own, distance = self._np, self._own, self._near.distance
+        rows = self._matrix(vectors)
+        if distance == "euclidean":
+            rows -= own
+            return [1.0 / (1.0 + total) for total in _sum_exactly(rows * rows)]
+        if distance == "dot_product":
+            return [(1.0 + total) / 2.0 for total in _sum_exactly(rows * own)]
+        totals = _sum_exactly(np.concatenate([rows * own, rows * rows, (own * own)[None]]))
+        length, count = sqrt(totals[-1]), len(rows)
+        lengths = [length * sqrt(square) for square in totals[count:-1]]
+        return [
+            (1.0 + max(-1.0, min(1.0, total / product))) / 2.0 if product else None
+            for total, product in zip(totals[:count], lengths, strict=True)
+        ]
 
-def _make_rough(near: Near) -> _RoughScorer | None:
+    def _matrix(self, vectors: Sequence[array[float]]) -> Any:
+        np = self._np
+        return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), len(self._own)).astype(np.float64)
+
+
+def _sum_exactly(rows: Any) -> list[float]:
+    """The sum of each row, rounded once as `fsum` does, by operations on all numbers at once.
+
+    Each step takes the leading bits of all numbers, so few that their sums are exact in any order, and leaves an exact
+    rest; `fsum` adds the few sums of each row. Numbers far below the others take a step more.
+    """
+    room = int(rows.shape[1] + 1).bit_length()
+    parts: list[list[float]] = []
+    while greatest := max(float(rows.max()), -float(rows.min())):
+        # Beside it, a number keeps the bits that count at least 2**-53 of it: adding and taking it away rounds to them.
+        large = ldexp(1.0, frexp(greatest)[1] + room)
+        leading = (rows + large) - large
+        parts.append(leading.sum(axis=1).tolist())
+        rows = rows - leading
+    return list(map(fsum, zip(*parts, strict=True))) if parts else [0.0] * len(rows)
+
+
+def _make_many(near: Near) -> ManyScorer | None:
     try:
-        return _RoughScorer(near)
+        return ManyScorer(near)
     except ModuleNotFoundError:
         return None

@@ -87,11 +87,11 @@ def ids_request(matching: QueryRequest) -> QueryRequest:
 
 
 def propose_lists(
-    request: QueryRequest, near: Near, facts: Facts, tree: Filter, ids: Node, share: float
+    request: QueryRequest, near: Near, facts: Facts, tree: Filter, ids: Node | None, share: float
 ) -> Iterator[NearestWay]:
     """The ways by lists of the index: alone, with the filter on candidates, or only of ids that match. No requests.
 
-    `ids` finds the ids that match, `share` is their share of all documents.
+    `ids` finds the ids that match, `share` is their share of all documents. Without a filter nothing has to.
     """
     found = facts.find_vectors(near.path)
     assert found is not None, "without an index only an exact answer is possible"

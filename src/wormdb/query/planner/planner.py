@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.bql.projection import fields_needed
-from wormdb.bql.tree import Filter, MatchNone, shape_text
+from wormdb.bql.tree import Filter, MatchAll, MatchNone, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
@@ -256,7 +256,8 @@ def _nearest_plans(
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
     selectivity, speed = Selectivity(facts), speed_of(facts)
-    _rate(question, is_due=False)  # raises if the strategy that was asked for is impossible
+    if request.strategy is not None:
+        _rate(question, is_due=False)  # raises if it is impossible
     ways = [
         NearestWay(rated.candidate.strategy, rated.candidate.what, nearest.why_exact(rated.candidate.reason()), root)
         for rated in _rated(question, without)
@@ -266,8 +267,10 @@ def _nearest_plans(
         for root in (nearest.rank(request, Rank(rated.root, resolved)),)
     ]
     if not resolved.is_exact and request.strategy is None:
-        ids = _rated(Question(nearest.ids_request(matching), facts, question.tree), without)[0].root
-        share = selectivity.share(question.tree)
+        ids, share = None, 1.0
+        if not isinstance(question.tree, MatchAll):
+            ids = _rated(Question(nearest.ids_request(matching), facts, question.tree), without)[0].root
+            share = selectivity.share(question.tree)
         ways += nearest.propose_lists(request, resolved, facts, question.tree, ids, share)
     rated_ways = [(estimate(way.root, facts, selectivity), way) for way in ways]
     rated_ways.sort(key=lambda pair: pair[0].score(speed))
