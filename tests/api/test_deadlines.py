@@ -130,6 +130,7 @@ OTHERS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "put_blob": lambda _, c: c.put_blob(b"bytes"),
     "create_index": lambda _, c: c.create_index("n"),
     "create_vector_index": lambda _, c: c.create_vector_index("v", dimensions=3),
+    "create_text_index": lambda _, c: c.create_text_index(["t"]),
     "forward": lambda _, c: c.forward(),
     "erase": lambda _, c: c.erase("a"),
     "drop": lambda d, _: d.drop("things"),

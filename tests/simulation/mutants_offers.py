@@ -72,7 +72,7 @@ def resolved_by_one_slot() -> AbstractContextManager[object]:
 
 OFFER_MUTANTS = [
     Mutant("offer taken after an event", taken_after_an_event, "unique", 3, "offers"),
-    Mutant("offer taken over newer documents", taken_over_newer, "register", 1, "offers"),
+    Mutant("offer taken over newer documents", taken_over_newer, "register", 3, "offers"),
     Mutant("offer taken without unique values", taken_without_unique, "unique", 29, "offers"),
     Mutant("offer taken after its slots", taken_after_its_slots, "set", 60, "offers"),
     Mutant("offer ends too early", ends_too_early, "set", 0, "offers"),

@@ -199,7 +199,7 @@ PROJECTION_MUTANTS = [
     Mutant("root swapped before its objects are written", root_before_objects, "bank", 0),
     Mutant("deletes not indexed", deletes_not_indexed, "indexing", 1),
     Mutant("history skips a batch", history_skips_a_batch, "set", 12, "crowd"),
-    Mutant("ready in spite of the tail", ready_in_spite_of_the_tail, "indexing", 12, "busy"),
+    Mutant("ready in spite of the tail", ready_in_spite_of_the_tail, "indexing", 3, "busy"),
     Mutant("ready in spite of duplicates", search_forgotten, "indexing", 0, "busy"),
     Mutant("cursor moved without the documents", cursor_without_documents, "indexing", 1),
     Mutant("forwarding leaves the build alone", forwarding_leaves_the_build_alone, "indexing", 0, "busy"),

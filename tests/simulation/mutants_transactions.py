@@ -180,7 +180,7 @@ def records_go_early() -> AbstractContextManager[object]:
 
 TRANSACTION_MUTANTS = [
     Mutant("pending transactions are shown as not committed", records_unread, "transfers", 0, "rush"),
-    Mutant("a record that was not there is not asked for again", absence_cached, "transfers", 1, "rush"),
+    Mutant("a record that was not there is not asked for again", absence_cached, "transfers", 5, "rush"),
     Mutant("no record is taken for an abort", absence_as_abort, "transfers", 0, "rush"),
     Mutant("a snapshot is collected once", snapshot_collected_once, "transfers", 0, "rush"),
     Mutant("a transaction reads of several moments", moment_unchecked, "transfers", 4, "rush"),
