@@ -470,7 +470,8 @@ class Head:
             self.absorb(record)
             number = record.number
         # If another process built an index, its tree is in a root that is newer than the one known here.
-        if _make_ready(tail.records) and not self._is_current(self._register.read(), LogNumber(number + 1)):
+        makes_ready = bool(tail.records) and _make_ready(tail.records)
+        if makes_ready and not self._is_current(self._register.read(), LogNumber(number + 1)):
             return None
         # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
         # a moment. Only what no root has applied yet stays for an hour.
