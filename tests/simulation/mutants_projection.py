@@ -212,7 +212,7 @@ PROJECTION_MUTANTS = [
     Mutant("indexed from before the last change", indexed_before_the_last_change, "indexing", 0, "busy"),
     Mutant("retired objects deleted at once", retired_deleted_at_once, "bank", 0),
     Mutant("view without what is attached", view_without_attached, "bank", 0),
-    Mutant("entries hide what is attached", entries_hide_what_is_attached, "loads", 173),
+    Mutant("entries hide what is attached", entries_hide_what_is_attached, "loads", 180, "crowd"),
     Mutant("unique owners outlive what is attached", owners_outlive_attached, "loads", 1, "busy"),
     Mutant("attached blocks not indexed", attached_not_indexed, "loads", 0),
     Mutant("filter not extended", filter_not_extended, "unique", 0),
