@@ -12,6 +12,7 @@ from tests.versions.rig import World, database_on, schema_of, shown
 from wormdb.api import guard
 from wormdb.api.calls import Author
 from wormdb.bql.parse import parse_filter
+from wormdb.engine.commit import head
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.turns import GroupCommit, _Ticket
 from wormdb.errors import ConflictError, InvalidRequestError, SchemaMismatchError, UniqueViolationError
@@ -213,6 +214,13 @@ def test_rows_that_are_merged_are_mapped_once() -> None:
     assert database_on(world, schema_of(2)).model("Thing").aggregate(sum="a") == {"sum": 15 + 60 + 8}
 
 
+@pytest.fixture
+def old_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes do not read the root when an entry says that an index is ready, as those of before."""
+    monkeypatch.setattr(head, "_make_ready", lambda _: False)
+
+
+@pytest.mark.usefixtures("old_root")
 def test_an_index_of_an_older_root_is_not_believed() -> None:
     world = World()
     old = filled(world)
@@ -230,6 +238,7 @@ def test_an_index_of_an_older_root_is_not_believed() -> None:
             assert [hit.document["_id"] for hit in run_plan(plan.root, request, source)] == expected
 
 
+@pytest.mark.usefixtures("old_root")
 def test_owners_in_an_older_root_are_not_believed() -> None:
     """A process that stands on the root of before a mapping knows that the unique index is ready again."""
     world = World()

@@ -399,7 +399,7 @@ def test_every_field_of_a_root_that_names_objects_is_known() -> None:
     plain |= {"marks", "definition", "rows", "history_from", "jobs", "sequence", "condemned", "sample", "statistics"}
     plain |= {"closed", "files", "versions", "blob_newest", "blob_floor", "changes", "functions", "dated", "entered"}
     plain |= {"pending"}
-    plain |= {"removed", "removed_at"}
+    plain |= {"removed", "removed_at", "expiries", "erased", "erased_salt", "erased_through", "dropped_through"}
     assert fields == named | plain
 
 
