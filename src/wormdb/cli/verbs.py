@@ -38,7 +38,8 @@ class Verb(click.Command):
         except click.MissingParameter as error:
             given = [word for word in words if "://" in word or Path(word).is_dir()]
             if given and error.param is not None and error.param.name == "url":
-                error.message = f"Did you mean --url {given[0]}?"
+                hint = f"Did you mean --url {given[0]}?"
+                raise click.MissingParameter(hint, ctx=ctx, param=error.param) from error
             raise
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
