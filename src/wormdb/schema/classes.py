@@ -67,8 +67,9 @@ _reading = module_lock()
 def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: Any) -> Model:
     """The model of a class; `overrides` are further keys of schema.json in snake_case.
 
-    Without a path the collection is the class's name in snake_case, ids are UUIDs (or, where `id` is neither
-    text nor UUID, given by the caller), and no readable files are kept. What `fields` holds is merged into
+    Without a path the collection is the class's name in snake_case, and no readable files are kept. Ids are then any
+    text if `id` is text, and UUIDs if it is one or there is none; new ones are random UUIDs. Where `id` is something
+    else they are given by the caller. What `fields` holds is merged into
     the fields of the class. Raises SchemaError naming every attribute and key that does not fit. No requests.
     """
     if not is_class_model(cls):
@@ -92,7 +93,7 @@ def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: An
     for field, extra in overrides.pop("fields", {}).items():
         fields[field] = {**fields.get(field, {}), **extra}
     definition = {keys[key]: value for key, value in overrides.items()}
-    return load_model(name, {"path": _default_path(cls, name), **definition, "fields": fields})
+    return load_model(name, {**_place(cls, name, definition), **definition, "fields": fields})
 
 
 def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:
@@ -107,11 +108,16 @@ def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:
     return definition
 
 
-def _default_path(cls: type[Any], name: str) -> str:
+def _place(cls: type[Any], name: str, definition: Mapping[str, Any]) -> dict[str, str]:
+    """The path of a class that has none, and how ids are made where the type in the path does not say it."""
+    if "path" in definition:
+        return {}
     kinds = [attribute.annotation for attribute in attributes_of(cls) if attribute.stored in {"id", "_id"}]
-    is_text = not kinds or kinds[0] in {str, str | None, UUID, UUID | None}
+    kind = kinds[0] if kinds else UUID
     collection = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    return f"@{collection}/(id:{'uuid' if is_text else 'any'})"
+    if kind in {str, str | None}:
+        return {"path": f"@{collection}/(id:string)", "id": "uuid"}
+    return {"path": f"@{collection}/(id:{'uuid' if kind in {UUID, UUID | None} else 'any'})"}
 
 
 class Converter(Generic[T]):
