@@ -366,7 +366,7 @@ class Executor:
 
         reader = None
         if node.index is not None and isinstance(self.source, ListSource):
-            reader = self.source.lists(node.index)
+            reader = self.source.texts(node.index)
             if reader is not None and not self.request.is_count:
                 self.source.expect_documents()
         if reader is not None:

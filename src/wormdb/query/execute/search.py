@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
@@ -17,9 +16,10 @@ if TYPE_CHECKING:
 
     from wormdb.bql.search.rank import Search
     from wormdb.bql.tree import Filter
-    from wormdb.engine.lists.read import ListReader
+    from wormdb.engine.lists.postings import TextReader
     from wormdb.query.execute.executor import Demand, Executor
     from wormdb.query.execute.rows import DocumentBatch, RowBatch
+    from wormdb.query.execute.text_lists import RankedKey
     from wormdb.query.plan import TextScan
 
 __all__ = ["found_by_lists", "rank_batches", "resolve_search"]
@@ -51,7 +51,7 @@ def rank_batches(search: Search, tree: Filter, batches: Iterable[DocumentBatch])
     return [(key, -score) for score, key in sorted(found)]
 
 
-def found_by_lists(executor: Executor, node: TextScan, reader: ListReader, demand: Demand) -> Iterator[RowBatch]:
+def found_by_lists(executor: Executor, node: TextScan, reader: TextReader, demand: Demand) -> Iterator[RowBatch]:
     """The documents that a search and a filter find, by the lists of its words, as many as are taken.
 
     Costs as `search_lists`; where there is a phrase or a filter, documents of candidates are fetched until enough pass.
@@ -62,18 +62,18 @@ def found_by_lists(executor: Executor, node: TextScan, reader: ListReader, deman
     assert tree is not None, "something can be found"
     is_sure = not has_phrases(tree)
     passes = None if isinstance(node.filter, MatchAll) else compile_filter(node.filter)
-    candidates = search_lists(search, reader, is_sure=is_sure)
+    is_told = is_sure and passes is None
     # Of candidates that are held against documents some do not pass: a second fetch is a round more.
-    size = demand.first if is_sure and passes is None else min(max(4 * demand.first, _CHECKED_FIRST), _AT_ONCE)
-    while some := list(islice(candidates, size)):
+    size = demand.first if is_told else min(max(4 * demand.first, _CHECKED_FIRST), _AT_ONCE)
+    for some in _cut(search_lists(search, reader, is_sure=is_sure, first=size), size):
         executor.look(len(some))
-        executor.scores.update((each.key, each.score) for each in some)
-        keys = [each.key for each in some]
-        if is_sure and passes is None:
+        keys = [key for _, key, _ in some]
+        executor.scores.update(zip(keys, [-score for score, _, _ in some], strict=True))
+        if is_told:
             # What lists say of a document that is not there must not be seen; a number may trust them.
             yield KeyBatch(keys, is_sure=executor.request.is_count)
         else:
-            unsure = {each.key for each in some if not each.is_sure}
+            unsure = {key for _, key, is_known in some if not is_known}
             found = executor.fetch(KeyBatch(keys, is_sure=False))
             rows = [
                 row
@@ -83,4 +83,12 @@ def found_by_lists(executor: Executor, node: TextScan, reader: ListReader, deman
             ]
             if rows:
                 yield found.pick(rows)
-        size = min(2 * size, _AT_ONCE)
+
+
+def _cut(parts: Iterable[list[RankedKey]], size: int) -> Iterator[list[RankedKey]]:
+    """The same in parts of `size`, and then of twice as many."""
+    for part in parts:
+        start = 0
+        while start < len(part):
+            yield part[start : start + size] if start or len(part) > size else part
+            start, size = start + size, min(2 * size, _AT_ONCE)
