@@ -106,9 +106,9 @@ class TextReader:
     # --- the state ---
 
     @cached_property
-    def tail(self) -> list[tuple[bytes, DocumentWords]]:
-        """The keys and words of the documents of the tail."""
-        return [(id_key(held.id), self._cut(held.document)) for held in self.lists.tail if held.document]
+    def tail(self) -> list[tuple[bytes, bytes, DocumentWords]]:
+        """The documents of the tail: the key and the JSON of each id, and its words."""
+        return [(id_key(held.id), held.id, self._cut(held.document)) for held in self.lists.tail if held.document]
 
     @cached_property
     def replaced(self) -> list[DocumentWords]:
@@ -118,7 +118,7 @@ class TextReader:
     @cached_property
     def _tally(self) -> tuple[int, tuple[int, ...]]:
         total, *lengths = self.lists.head.tally or (0, *[0] * len(self.fields.fields))
-        for sign, some in ((-1, self.replaced), (1, [words for _, words in self.tail])):
+        for sign, some in ((-1, self.replaced), (1, [words for _, _, words in self.tail])):
             for words in some:
                 total += sign * any(words.lengths)
                 lengths = [one + sign * other for one, other in zip(lengths, words.lengths, strict=True)]
@@ -134,7 +134,7 @@ class TextReader:
         found = word.count
         for words in self.replaced:
             found -= words.has(term)
-        for _, words in self.tail:
+        for _, _, words in self.tail:
             found += words.has(term)
         return found
 
@@ -227,9 +227,9 @@ class TextReader:
 
     # --- documents ---
 
-    def keys(self, run: int, places: Sequence[int]) -> list[bytes]:
-        """The keys of the ids of some documents of a run. Costs as `ListReader.ids_at`."""
-        return list(map(id_key, self._kept_ids(run, places) or self.lists.ids_at(run, places)))
+    def ids(self, run: int, places: Sequence[int]) -> list[bytes]:
+        """The ids, as JSON, of some documents of a run. Costs as `ListReader.ids_at`."""
+        return self._kept_ids(run, places) or self.lists.ids_at(run, places)
 
     def _kept_ids(self, run: int, places: Sequence[int]) -> list[bytes] | None:
         """The ids of documents, if all pages that have them are kept and were looked at: without a look at lists."""

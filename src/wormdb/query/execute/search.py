@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.search.expression import has_phrases
 from wormdb.bql.search.rank import Scorer, TextStatistics, matches, read_words, round_length
 from wormdb.bql.tree import MatchAll
-from wormdb.query.execute.rows import KeyBatch
+from wormdb.format import json
+from wormdb.query.execute.rows import DocumentBatch, KeyBatch
 from wormdb.query.physical.searches import resolve_search
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.bql.search.rank import Search
     from wormdb.bql.tree import Filter
     from wormdb.engine.lists.postings import TextReader
+    from wormdb.format.kinds import Document
     from wormdb.query.execute.executor import Demand, Executor
-    from wormdb.query.execute.rows import DocumentBatch, RowBatch
+    from wormdb.query.execute.rows import RowBatch
     from wormdb.query.execute.text_lists import RankedKey
     from wormdb.query.plan import TextScan
+    from wormdb.query.request import QueryRequest
 
-__all__ = ["found_by_lists", "rank_batches", "resolve_search"]
+__all__ = ["found_by_lists", "rank_batches", "resolve_search", "shows_ids_only"]
 
 _AT_ONCE: Final = 1_024
 _CHECKED_FIRST: Final = 32
@@ -65,15 +68,18 @@ def found_by_lists(executor: Executor, node: TextScan, reader: TextReader, deman
     is_told = is_sure and passes is None
     # Of candidates that are held against documents some do not pass: a second fetch is a round more.
     size = demand.first if is_told else min(max(4 * demand.first, _CHECKED_FIRST), _AT_ONCE)
+    has_ids_only = is_told and shows_ids_only(executor.request)
     for some in _cut(search_lists(search, reader, is_sure=is_sure, first=size), size):
         executor.look(len(some))
-        keys = [key for _, key, _ in some]
-        executor.scores.update(zip(keys, [-score for score, _, _ in some], strict=True))
-        if is_told:
+        keys = [each[1] for each in some]
+        executor.scores.update(zip(keys, [-each[0] for each in some], strict=True))
+        if has_ids_only:
+            yield DocumentBatch(keys, _documents_of([each[2] for each in some]), None)
+        elif is_told:
             # What lists say of a document that is not there must not be seen; a number may trust them.
             yield KeyBatch(keys, is_sure=executor.request.is_count)
         else:
-            unsure = {key for _, key, is_known in some if not is_known}
+            unsure = {key for _, key, _, is_known in some if not is_known}
             found = executor.fetch(KeyBatch(keys, is_sure=False))
             rows = [
                 row
@@ -83,6 +89,19 @@ def found_by_lists(executor: Executor, node: TextScan, reader: TextReader, deman
             ]
             if rows:
                 yield found.pick(rows)
+
+
+def shows_ids_only(request: QueryRequest) -> bool:
+    """Whether rows of a text search show nothing but their ids: then lists tell all, as they tell a number."""
+    projection = request.projection
+    is_plain = request.near is None and not request.sort.fields and not request.is_raw and not request.is_count
+    return is_plain and projection is not None and projection.mode == "include" and [*projection.parts.parts] == ["_id"]
+
+
+def _documents_of(ids: Sequence[bytes]) -> list[Document]:
+    """Documents that have their ids only."""
+    found: list[Any] = json.decode(b"[" + b",".join(ids) + b"]", name="document ids")
+    return [{"_id": identity} for identity in found]
 
 
 def _cut(parts: Iterable[list[RankedKey]], size: int) -> Iterator[list[RankedKey]]:

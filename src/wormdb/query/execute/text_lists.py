@@ -28,6 +28,7 @@ from wormdb.bql.search.expression import (
     terms_of,
 )
 from wormdb.bql.search.rank import Scorer, matches, round_length
+from wormdb.engine.state.view import id_key
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ _IDS_FIRST: Final = 10
 """Candidates of a run whose ids are read at once, to begin with."""
 _IDS_MAX: Final = 4_096
 
-RankedKey: TypeAlias = tuple[float, bytes, bool]
-"""The negative score of a document that a search may find, the key of its id, and whether phrases were looked at."""
+RankedKey: TypeAlias = tuple[float, bytes, bytes, bool]
+"""The negative score of a document that a search may find, the key of its id, the id, and whether it is sure."""
 
 
 def search_lists(search: Search, reader: TextReader, *, is_sure: bool, first: int) -> Iterator[list[RankedKey]]:
@@ -90,10 +91,11 @@ class _FoundLists:
 
     def tail(self) -> Iterator[RankedKey]:
         """The documents of the tail that are found."""
-        for key, words in self._reader.tail:
+        for key, identity, words in self._reader.tail:
             if matches(self._tree, words):
                 times = [words.times(term) for term in self._scored]
-                yield -self._scorer.score(times, [round_length(length) for length in words.lengths]), key, True
+                score = self._scorer.score(times, [round_length(length) for length in words.lengths])
+                yield -score, key, identity, True
 
     def run(self, run: int, *, is_sure: bool, first: int) -> Iterator[list[RankedKey]]:
         """The documents of a run that may be found, the best first, in parts."""
@@ -104,10 +106,10 @@ class _FoundLists:
         for places, own in _ranked(join.places, scores, size):
             start = 0
             while start < len(places):
-                some = places[start : start + size]
-                keys = self._reader.keys(run, some)
-                triples = zip(own[start : start + size], keys, strict=True)
-                yield [(-score, key, is_sure) for score, key in triples if key not in touched]
+                ids = self._reader.ids(run, places[start : start + size])
+                keys = map(id_key, ids)
+                known = zip(own[start : start + size], keys, ids, strict=True)
+                yield [(-score, key, identity, is_sure) for score, key, identity in known if key not in touched]
                 start, size = start + size, min(2 * size, _IDS_MAX)
 
 
