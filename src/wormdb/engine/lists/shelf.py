@@ -19,8 +19,9 @@ from wormdb.storage.store import ByteRange, coalesce
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.log.paths import EnginePaths
-    from wormdb.format.list_part import StoredList
+    from wormdb.format.list_part import IdPage, StoredList
     from wormdb.format.list_run import ListPart, TrainedRef
     from wormdb.format.root import Root
     from wormdb.storage.pool import Pool
@@ -45,6 +46,8 @@ class CheckedPage:
     """By key, as they are stored."""
     decoded: dict[bytes, StoredList] = field(default_factory=dict)
     """Those that were asked for: views of the same bytes."""
+    ids: list[IdPage] = field(default_factory=list)
+    """The ids of a page of ids, once they were asked for: a view of the same bytes."""
 
 
 class ListShelf:
@@ -60,6 +63,8 @@ class ListShelf:
         """By the keys of their objects."""
         self.trained: BoundedCache[bytes] = BoundedCache(SHELF_BYTES_MAX)
         """The same of what was learned."""
+        self.texts: dict[str, TextReader] = {}
+        """Of each text index the reader of the state that was searched last."""
 
     def folder(self, root: Root, name: str) -> ListFolder:
         """The objects of one index of a root. No requests."""
@@ -134,7 +139,7 @@ class ListFolder:
         missing: dict[str, tuple[ListPart, Directory, set[int]]] = {}
         for part, directory, numbers in wanted:
             for number in dict.fromkeys(numbers):
-                held = self.shelf.pages.find(self._label(part, number))
+                held = self.shelf.pages.find(self.label(part, number))
                 if held is None:
                     missing.setdefault(part.name, (part, directory, set()))[2].add(number)
                 else:
@@ -162,10 +167,11 @@ class ListFolder:
     def _kept(self, part: ListPart, directory: Directory, number: int, stored: bytes) -> CheckedPage:
         body = directory.unpack(number, stored)
         page = CheckedPage(dict(lists_in(body, name=directory.name)))
-        self.shelf.pages.keep(self._label(part, number), page, len(body) + 300 * len(page.bodies))
+        self.shelf.pages.keep(self.label(part, number), page, len(body) + 300 * len(page.bodies))
         return page
 
-    def _label(self, part: ListPart, number: int) -> Label:
+    def label(self, part: ListPart, number: int) -> Label:
+        """What a page is kept by. No requests."""
         return Label(self.key(part.name), _PAGE_KIND, str(number))
 
     def stream(self, parts: Sequence[ListPart]) -> Iterator[tuple[bytes, memoryview]]:
