@@ -113,7 +113,9 @@ def by_strategy(_: Database, things: Collection[Any]) -> set[object]:
 
 
 def kinds_of(told: dict[str, Any]) -> list[object]:
-    return [identity for kind, one in told["groups"].items() for identity in (OLD if kind == "old" else NEW)[: one["count"]]]
+    return [
+        identity for kind, one in told["groups"].items() for identity in (OLD if kind == "old" else NEW)[: one["count"]]
+    ]
 
 
 def paged(_: Database, things: Collection[Any]) -> list[object]:
@@ -149,14 +151,14 @@ WAYS: dict[str, Look] = {
     "find": lambda _, things: ids(things.find()),
     "find by every plan": by_strategy,
     "find_all": lambda _, things: ids(things.find_all({"n": {"$lt": 9}})),
-    "find_one": lambda _, things: [one["id"] for id in [*OLD, *NEW] if (one := things.find_one({"id": id}))],
-    "find_one by id": lambda _, things: [one["id"] for id in [*OLD, *NEW] if (one := things.find_one(id))],
-    "find_by_id": lambda _, things: [one["id"] for id in [*OLD, *NEW] if (one := things.find_by_id(id))],
+    "find_one": lambda _, things: [each for each in [*OLD, *NEW] if things.find_one({"id": each}) is not None],
+    "find_one by id": lambda _, things: [each for each in [*OLD, *NEW] if things.find_one(each) is not None],
+    "find_by_id": lambda _, things: [each for each in [*OLD, *NEW] if things.find_by_id(each) is not None],
     "find_by_id, stale": lambda _, things: [
-        id for id in [*OLD, *NEW] if things.find_by_id(id, stale_ms=60_000) is not None
+        each for each in [*OLD, *NEW] if things.find_by_id(each, stale_ms=60_000) is not None
     ],
-    "exists": lambda _, things: [id for id in [*OLD, *NEW] if things.exists(id)],
-    "exists, stale": lambda _, things: [id for id in [*OLD, *NEW] if things.exists(id, stale_ms=60_000)],
+    "exists": lambda _, things: [each for each in [*OLD, *NEW] if things.exists(each)],
+    "exists, stale": lambda _, things: [each for each in [*OLD, *NEW] if things.exists(each, stale_ms=60_000)],
     "scan": lambda _, things: ids(things.scan()),
     "iteration": lambda _, things: ids(things),
     "head": lambda _, things: ids(things.head(10)),
@@ -167,7 +169,7 @@ WAYS: dict[str, Look] = {
     "find, at least": lambda _, things: ids(things.find(at_least=1)),
     "find, as of a time": lambda database, things: ids(things.find(as_of=_now(database))),
     "find_by_id, as of a time": lambda database, things: [
-        id for id in [*OLD, *NEW] if things.find_by_id(id, as_of=_now(database)) is not None
+        each for each in [*OLD, *NEW] if things.find_by_id(each, as_of=_now(database)) is not None
     ],
     "with_options": lambda _, things: ids(things.with_options(stale_ms=60_000).find()),
     "cursor": lambda _, things: ids(things.cursor(batch_size=2)),
@@ -190,7 +192,7 @@ WAYS: dict[str, Look] = {
     "pandas": lambda _, things: things.to_pandas(["id"])["id"].tolist(),
     "distinct": lambda _, things: things.distinct("id"),
     "distinct of a column": lambda _, things: [
-        id for kind in things.distinct("kind") for id in (OLD if kind == "old" else NEW)
+        each for kind in things.distinct("kind") for each in (OLD if kind == "old" else NEW)
     ],
     "aggregate": lambda _, things: kinds_of(things.aggregate(group_by="kind", count=True)),
     "aggregate, stale": lambda _, things: kinds_of(things.aggregate(group_by="kind", count=True, stale_ms=60_000)),
@@ -208,7 +210,7 @@ WAYS: dict[str, Look] = {
     "status": lambda database, _: counted(database.status(["things"])[0].count),
     "update_many": lambda _, things: counted(things.update_many({}, {"$set": {"n": 1}}).matched_count),
     "find_one_and_update": lambda _, things: [
-        id for id in [*OLD, *NEW] if things.find_one_and_update({"id": id}, {"$set": {"n": 2}}) is not None
+        each for each in [*OLD, *NEW] if things.find_one_and_update({"id": each}, {"$set": {"n": 2}}) is not None
     ],
 }
 
