@@ -144,7 +144,8 @@ def populated(database: Database, _: Collection[Any]) -> list[object]:
 
 def counted(count: int) -> list[object]:
     """A number as the documents that it should be of."""
-    return [*NEW, *OLD][:count]
+    everything: list[object] = [*NEW, *OLD]
+    return everything[:count]
 
 
 WAYS: dict[str, Look] = {

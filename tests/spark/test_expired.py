@@ -42,7 +42,7 @@ def fill(url: Any, *, forwards: bool = True) -> datetime:
 @pytest.mark.parametrize("forwards", [False, True])
 def test_a_scan_leaves_out_what_is_over_in_every_share(tmp_path: Path, forwards: bool) -> None:
     ended = fill(tmp_path, forwards=forwards)
-    place = {"url": str(tmp_path), "collection": "things"}
+    place: dict[str, Any] = {"url": str(tmp_path), "collection": "things"}
     there = ["d2", "d3", "d4", "d5"]
     assert sorted(row["id"] for row in read(**place)) == there
     assert sorted(row["id"] for row in read(**place, partitions="4", columns="id")) == there
