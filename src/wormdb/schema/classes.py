@@ -17,7 +17,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, get_type_hints, is_typeddict
 from uuid import UUID
 
 import msgspec
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Converter",
+    "class_settings",
     "from_document",
     "model_from_class",
     "to_document",
@@ -61,6 +62,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+CLASS_CONFIG: Final = "worm_config"
+"""The attribute of a class that says what is not about its fields; a `ClassVar`, so that no field comes of it."""
+_CONFIG: Final = ("ttl", "expire_at")
 _reading = module_lock()
 
 
@@ -94,6 +98,29 @@ def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: An
         fields[field] = {**fields.get(field, {}), **extra}
     definition = {keys[key]: value for key, value in overrides.items()}
     return load_model(name, {**_place(cls, name, definition), **definition, "fields": fields})
+
+
+def class_settings(cls: type[Any]) -> dict[str, Any]:
+    """What a class says of its collection in `worm_config`: `{"ttl": "7d"}`, `{"expire_at": "until"}`, or both.
+
+    Keys are those of a model in schema.json in snake_case. Subclasses have it too, unless they say otherwise. Raises
+    SchemaError for anything else. No requests.
+    """
+    found: object = getattr(cls, CLASS_CONFIG, {})
+    if not isinstance(found, dict):
+        raise SchemaError(
+            f"{cls.__name__}.{CLASS_CONFIG}",
+            reason="it must be a dict",
+            fix=f'write {CLASS_CONFIG}: ClassVar = {{"ttl": "7d"}}',
+        )
+    problems = [
+        Problem(f"{cls.__name__}.{CLASS_CONFIG}.{key}", "it cannot be said in a class", did_you_mean(str(key), _CONFIG))
+        for key in found
+        if key not in _CONFIG
+    ]
+    if problems:
+        raise SchemaError(f"class {cls.__name__} cannot be a model", problems=problems)
+    return found
 
 
 def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:

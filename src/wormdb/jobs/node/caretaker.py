@@ -116,15 +116,18 @@ class Caretaker:
         return _forwarded(known, after, replace(done, is_removed=after.definition.closed is not None))
 
     def keep_up(self, prefix: str) -> UpkeepResult:
-        """Collect garbage, the log past its retention included, and purge what expired in the trash.
+        """Collect garbage, the log past its retention included; remove what is over, and what expired in the trash.
 
         As `Database.gc`, 1 GET, and what the trash costs to be read; once an hour what `_collect_records` does.
         Raises UnavailableError if the trash cannot be judged, because this machine's clock is wrong.
         """
         (collected,) = self.database.gc([prefix.rstrip("/")])
         self._collect_records()
+        due_ms = self._expire(
+            prefix
+        )  # by the store's time: a wrong clock, which the trash refuses, is no reason to wait
         purged, expires_ms = self._purge(prefix)
-        return UpkeepResult(purged, collected.objects, min(expires_ms, self._expire(prefix)), collected.waiting)
+        return UpkeepResult(purged, collected.objects, min(expires_ms, due_ms), collected.waiting)
 
     def _expire(self, prefix: str) -> float:
         """Remove documents that are over, and bring that forward; when more of them are, by the store's time."""
