@@ -15,6 +15,7 @@ from wormdb.query.sources.source import VectorFacts
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
+    from wormdb.format.list_run import ListHead
     from wormdb.format.root import IndexRoot
 
 __all__ = ["find_vector_facts", "open_nearest"]
@@ -44,10 +45,17 @@ def _facts_of(name: str, kind: VectorKind, stored: IndexRoot | None) -> VectorFa
         kind.dimensions,
         kind.distance,
         entries=head.entries,
-        lists=1 if head.trained is None else count_lists(head.trained.documents),
+        lists=_count_lists(head),
         runs=len(head.runs),
         bytes=head.size,
+        calibration=head.calibration,
     )
+
+
+def _count_lists(head: ListHead) -> int:
+    if head.calibration is not None:
+        return head.calibration.lists
+    return 1 if head.trained is None else count_lists(head.trained.documents)
 
 
 def open_nearest(view: View, name: str, ledger: Ledger) -> NearestReader:
