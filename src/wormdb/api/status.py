@@ -10,7 +10,7 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.lists.definition import why_renew
 from wormdb.engine.state.indexes import PRIMARY, IndexStatus
 from wormdb.engine.tree.statistics import decode_statistics
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import InvalidRequestError, UnsupportedFormatError
 from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.table_state import table_states
 from wormdb.files.write.tables import MANIFEST
@@ -192,7 +192,10 @@ def _task(status: IndexStatus, root: Root | None) -> Literal["build", "renew"] |
     found = root.index(status.index.name) if root is not None and status.index.kind else None
     if root is None or found is None or found.lists is None:
         return None
-    return "renew" if found.successor is not None or why_renew(found, status.index, root.changes) else None
+    try:
+        return "renew" if found.successor is not None or why_renew(found, status.index, root.changes) else None
+    except UnsupportedFormatError:  # a kind of a newer release
+        return None
 
 
 def indexes_of_files(files: ForeignCollection) -> tuple[IndexSummary, ...]:

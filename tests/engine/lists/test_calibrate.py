@@ -109,6 +109,14 @@ def test_what_is_told_is_at_least_what_was_asked_for_and_never_what_was_measured
     assert expect_recall(16, None) is None
 
 
+def test_a_stale_calibration_never_needs_fewer_lists_than_the_rule() -> None:
+    easy = Calibration(entries=4_096, lists=100, points=((1, 9_990, 100), (100, 10_000, 10_000)))
+    assert count_probes(100, None, easy) == 1
+    assert count_probes(100, None, easy, is_stale=True) == count_probes(100, None) == 24
+    hard = Calibration(entries=4_096, lists=100, points=((60, 9_000, 6_000), (100, 10_000, 10_000)))
+    assert count_probes(100, None, hard, is_stale=True) == count_probes(100, None, hard) == 86
+
+
 def test_without_a_calibration_the_rule_decides() -> None:
     assert count_probes(100, None) == count_probes(100, 0.95, None) == 24
     assert count_probes(100, None, Calibration(lists=100)) == 24

@@ -10,7 +10,7 @@ from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, MODEL, NEW_URL, URL, find_collection
 from wormdb.cli.show.indexes import kind_of, line_of
 from wormdb.cli.show.progress import show_work
-from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled
+from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled, size_text
 from wormdb.cli.verbs import Verb
 from wormdb.format.bson_types import TYPE_NAMES
 from wormdb.settings import Settings
@@ -106,7 +106,7 @@ def show_all(model: str, url: str, *, as_json: bool) -> None:
 @URL
 @AS_JSON
 def tasks(model: str, url: str, *, as_json: bool) -> None:
-    """List the indexes that wait, are being built, or failed."""
+    """List the indexes that wait, are being built, are to be made anew, or failed."""
     with connect(url) as database:
         collection = find_collection(database, model)
         indexes = [collection.describe_index(each.name) for each in collection.index_tasks()]
@@ -143,6 +143,24 @@ def drop(model: str, name: str, url: str, *, as_json: bool) -> None:
         click.echo(f"dropped {name}")
 
 
+@command.command("build", cls=Verb, examples=("worm index build Product embedding",))
+@MODEL
+@NAME
+@URL
+@AS_JSON
+def build(model: str, name: str, url: str, *, as_json: bool) -> None:
+    """Build an index that waits or failed, or make the lists of one anew that is outgrown.
+
+    Brings the log forward first. If it is broken off, another call goes on.
+    """
+    with connect(url, settings=MANUAL) as database:
+        collection = find_collection(database, model)
+        with show_work(f"Building index: {name}…"):
+            collection.build_index(name)
+        index = collection.describe_index(name)
+    _print_one(index, as_json=as_json)
+
+
 @command.command("analyze")
 @MODEL
 @NAME
@@ -174,7 +192,7 @@ def _print_all(indexes: Sequence[IndexDescription], *, as_json: bool) -> None:
             ", ".join(each.fields),
             kind_of(each),
             each.state,
-            f"{each.entries:,}" if each.height else "--",
+            f"{each.entries:,}" if each.height or each.runs else "--",
             f"{each.distinct:,}" if each.height else "--",
         )
         for each in indexes
@@ -183,6 +201,10 @@ def _print_all(indexes: Sequence[IndexDescription], *, as_json: bool) -> None:
     for each in indexes:
         if each.reason is not None:
             click.echo(f"{each.name}: {each.reason}")
+        if each.is_renewed:
+            click.echo(f"{each.name}: it is made anew")
+        elif each.outgrown_reason is not None:
+            click.echo(f"{each.name}: {each.outgrown_reason}; worm index build makes it anew")
 
 
 def _print_detail(index: IndexDescription, *, as_json: bool) -> None:
@@ -202,7 +224,24 @@ def _print_detail(index: IndexDescription, *, as_json: bool) -> None:
         "Arrays": ", ".join(arrays) or ("none" if index.arrays else "not known"),
         "Height": counted(index.height, "level", "levels"),
     }
+    if index.type in {"text", "vector"}:
+        facts = {name: value for name, value in facts.items() if name not in _OF_TREES} | _of_lists(index)
     if index.file is not None:
         facts["File"] = index.file if index.file_reason is None else f"{index.file}: {index.file_reason}"
     for name, value in facts.items():
         click.echo(f"{name + ':':12}{value}")
+
+
+_OF_TREES = {"Distinct", "Histogram", "Arrays", "Height"}
+
+
+def _of_lists(index: IndexDescription) -> dict[str, str]:
+    """What is told of an index of lists instead."""
+    facts = {"Runs": f"{index.runs:,}, {size_text(index.size)}"}
+    if index.recall is not None and index.read_share is not None:
+        facts["Recall"] = (
+            f"about {index.recall:g}: {index.read_share:.0%} of all entries are read, in {index.lists:,} lists"
+        )
+    if index.is_renewed or index.outgrown_reason is not None:
+        facts["Outgrown"] = "it is made anew" if index.is_renewed else f"{index.outgrown_reason}; worm index build"
+    return facts

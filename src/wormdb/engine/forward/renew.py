@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.format.root import IndexRoot, Root
     from wormdb.storage.pool import Pool
 
-__all__ = ["ListRenewal"]
+__all__ = ["ListRenewal", "wants_care"]
 
 T = TypeVar("T")
 
@@ -51,6 +51,20 @@ STEP_DOCUMENTS: Final = 100_000
 """Documents that one step puts into lists at most: what a process loses that ends in the middle of one."""
 CONFLICTS_MAX: Final = 64
 """How often a step is started again in one call, because another process was faster."""
+
+
+def wants_care(root: Root, source: str) -> bool:
+    """Whether `ListRenewal.tend` has something to do for a root, which is stored as `source`. No requests."""
+    return any(
+        is_stale(index, root.changes) or why_join(index) is not None or _wants(index, source, root)
+        for index in root.indexes
+        if _is_ready(index)
+    )
+
+
+def _wants(found: IndexRoot, source: str, root: Root) -> bool:
+    index = decode_index(found.name, found.definition, source=source)
+    return found.successor is not None or why_renew(found, index, root.changes) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +100,17 @@ class ListRenewal:
         root, found = self._look(name)[1:]
         if root is None or found is None:
             return False
-        index = self._index(found)
-        if is_stale(found, root.changes) and not self._wants(found, index, root):
+        source = self.register.paths.root
+        if is_stale(found, root.changes) and not _wants(found, source, root):
             self.measure(name)
             root, found = self._look(name)[1:]
         if root is None or found is None:
             return False
-        if self._wants(found, index, root):
+        if _wants(found, source, root):
             return self.renew(name)
         if why_join(found) is not None:
             self._repeat(lambda: self._join(name))
         return False
-
-    def _wants(self, found: IndexRoot, index: Index, root: Root) -> bool:
-        return found.successor is not None or why_renew(found, index, root.changes) is not None
 
     def measure(self, name: str) -> bool:
         """Measure what the lists of a ready index find, and keep that in the root; False if there is none.

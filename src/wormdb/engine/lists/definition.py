@@ -26,7 +26,9 @@ UNEVEN: Final = 8
 SPREAD: Final = 1.5
 """… or when this many times as many entries are read for the usual recall as when they were made."""
 CHANGED: Final = 0.25
-"""The share of entries that must have changed before lists are measured again, or made anew."""
+"""The share of entries that must have changed before lists are made anew."""
+STALE: Final = 0.1
+"""The share of entries that must have changed before lists are measured again."""
 TAKEN_BACK: Final = 0.3
 """The share of entries that count no longer from which on runs had better be joined."""
 
@@ -93,7 +95,7 @@ def is_stale(stored: IndexRoot, changes: int) -> bool:
     if head is None or head.trained is None or stored.state != "ready":
         return False
     found = head.calibration
-    return found is None or changes - found.changes >= CHANGED * max(head.entries, 1)
+    return found is None or changes - found.changes >= STALE * max(head.entries, 1)
 
 
 def why_join(stored: IndexRoot) -> str | None:

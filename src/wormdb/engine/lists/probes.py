@@ -26,16 +26,21 @@ _OVERSTATED_SHARE: Final = 0.3
 """… and at most this part of what is missed: where little is, it overstates little."""
 
 
-def count_probes(lists: int, recall: float | None, calibration: Calibration | None = None) -> int | None:
-    """How many lists are read to find a share of the true answer; None for all. No requests."""
+def count_probes(
+    lists: int, recall: float | None, calibration: Calibration | None = None, *, is_stale: bool = False
+) -> int | None:
+    """How many lists are read to find a share of the true answer; None for all. No requests.
+
+    A calibration that is stale is not trusted to need fewer lists than the rule: the data may have moved.
+    """
     wanted = RECALL if recall is None else recall
     if wanted >= _SURE:
         return None
+    more: float = pow((1.0 - RECALL) / (1.0 - wanted), _STEEPNESS)
+    probes = ceil(_PROBES * sqrt(lists) * more)
     if calibration is not None and calibration.points:
-        lists, probes = calibration.lists, _find_probes(calibration, wanted)
-    else:
-        more: float = pow((1.0 - RECALL) / (1.0 - wanted), _STEEPNESS)
-        probes = ceil(_PROBES * sqrt(lists) * more)
+        measured = _find_probes(calibration, wanted)
+        lists, probes = calibration.lists, max(measured, probes) if is_stale else measured
     return None if probes >= lists else probes
 
 

@@ -96,8 +96,9 @@ def propose_lists(
     """
     found = facts.find_vectors(near.path)
     assert found is not None, "without an index only an exact answer is possible"
-    probes: int | None = count_probes(found.lists, near.recall, found.calibration)
-    recall = expect_recall(probes, found.calibration) or near.recall or RECALL
+    probes: int | None = count_probes(found.lists, near.recall, found.calibration, is_stale=found.is_stale)
+    measured = None if found.is_stale else expect_recall(probes, found.calibration)
+    recall = measured or near.recall or RECALL
     enough = near.k + min(max(near.k, ENOUGH_LEAST), ENOUGH_MOST)
     if isinstance(tree, MatchAll):
         root = Rank(Fetch(NearestScan(found.name, near, probes)), near, enough)

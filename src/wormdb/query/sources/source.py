@@ -269,6 +269,8 @@ class VectorFacts:
     """Stored bytes of its lists."""
     calibration: Calibration | None = None
     """What its lists find, if that was measured."""
+    is_stale: bool = False
+    """Whether much has changed since."""
 
 
 @dataclass(frozen=True, slots=True)
