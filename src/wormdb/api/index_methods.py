@@ -147,24 +147,29 @@ class IndexMethods(Generic[T]):
     def analyze_index(self, name: str) -> IndexDescription:
         """Bring the log forward, which measures indexes whose entries changed by a tenth, and describe one of them.
 
-        Planning uses these numbers; an answer never depends on them. Costs as `forward`, and 1 GET.
+        Of an index of vectors it measures how much of the true answer is found by how many lists: 200 stored vectors
+        are asked for, each against all others. Planning uses these numbers; whole answers never depend on them. Costs
+        as `forward`, and 1 GET; of vectors 2 GETs for each 4 MiB of lists, 3 and 1 PUT more.
         """
         self._indexes.describe(name)
         self.forward()
+        self._indexes.measure(name)
         return self._indexes.describe(name)
 
     @reads
     def index_tasks(self) -> list[IndexSummary]:
-        """The indexes that wait, are being built or failed. 1 GET in a warm process."""
-        return [each for each in self._indexes.all() if each.state != "ready"]
+        """The indexes that wait, are being built, are to be made anew or failed. 1 GET in a warm process."""
+        return [each for each in self._indexes.all() if each.state != "ready" or each.task is not None]
 
     @works
     def build_index(self, name: str) -> IndexSummary:
         """Build an index that waits or failed; one that is ready is brought up to date. Costs as `forward`.
 
         Its readable file is written again if it is lost, edited or another program's: 1 GET for each part of it more.
-        A ready index needs no rebuilding: it is checked by `Database.verify`, and `repair` makes it anew if it is
-        damaged. Raises InvalidRequestError with the reason if it fails.
+        Lists of vectors that are outgrown are made anew: 1 GET for each block, twice, and 1 PUT for each step of
+        100,000 documents and more; another call goes on where one was broken off. No other ready index needs
+        rebuilding: it is checked by `Database.verify`, and `repair` makes it anew if it is damaged. Raises
+        InvalidRequestError with the reason if it fails.
         """
         return self._indexes.build(name)
 

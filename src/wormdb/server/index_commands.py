@@ -246,7 +246,7 @@ def _described_vector(found: IndexDescription) -> dict[str, Any]:
         "dimensions": options.get("dimensions"),
         "distance": str(options.get("distance")).upper(),
         "status": found.state.upper(),
-        "statistics": {"cardinality": found.entries},
+        "statistics": {"cardinality": found.entries} | ({} if found.recall is None else {"recall": found.recall}),
     }
 
 
@@ -300,6 +300,9 @@ def tasks(session: ClientSession, words: list[bytes]) -> Any:
     """BUCKET.INDEX TASKS bucket index."""
     bucket = _bucket(session, words)
     found = _described(bucket, words)
+    if found.state == "ready" and (found.is_renewed or found.is_outgrown):
+        status = "RUNNING" if found.is_renewed else "WAITING"
+        return {f"renew-{shown_name(found.name)}": {"kind": "RENEW", "status": status, "error": ""}}
     if found.state not in _TASKS:
         return {}
     task = {"kind": "BUILD", "status": _TASKS[found.state], "error": found.reason or ""}

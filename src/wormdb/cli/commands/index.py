@@ -179,7 +179,7 @@ def show_all(model: str, url: str, *, as_json: bool) -> None:
 @URL
 @AS_JSON
 def tasks(model: str, url: str, *, as_json: bool) -> None:
-    """List the indexes that wait, are being built, or failed."""
+    """List the indexes that wait, are being built, are to be made anew, or failed."""
     with connect(url) as database:
         collection = find_collection(database, model)
         indexes = [collection.describe_index(each.name) for each in collection.index_tasks()]
@@ -214,6 +214,24 @@ def drop(model: str, name: str, url: str, *, as_json: bool) -> None:
         print_json({"dropped": name})
     else:
         click.echo(f"dropped {name}")
+
+
+@command.command("build", cls=Verb, examples=("worm index build Product embedding",))
+@MODEL
+@NAME
+@URL
+@AS_JSON
+def build(model: str, name: str, url: str, *, as_json: bool) -> None:
+    """Build an index that waits or failed, or make the lists of one anew that is outgrown.
+
+    Brings the log forward first. If it is broken off, another call goes on.
+    """
+    with connect(url, settings=MANUAL) as database:
+        collection = find_collection(database, model)
+        with show_work(f"Building index: {name}…"):
+            collection.build_index(name)
+        index = collection.describe_index(name)
+    _print_one(index, as_json=as_json)
 
 
 @command.command("analyze")
@@ -256,6 +274,10 @@ def _print_all(indexes: Sequence[IndexDescription], *, as_json: bool) -> None:
     for each in indexes:
         if each.reason is not None:
             click.echo(f"{each.name}: {each.reason}")
+        if each.is_renewed:
+            click.echo(f"{each.name}: it is made anew")
+        elif each.outgrown_reason is not None:
+            click.echo(f"{each.name}: {each.outgrown_reason}; worm index build makes it anew")
 
 
 def _print_detail(index: IndexDescription, *, as_json: bool) -> None:
@@ -295,6 +317,10 @@ def _facts_of_lists(index: IndexDescription) -> dict[str, str]:
     if options.get("stop_words"):
         facts["Stop words"] = ", ".join(options["stop_words"])
     facts["Runs"] = f"{index.runs:,}, {size_text(index.size)}"
-    if index.is_outgrown:
-        facts["Outgrown"] = "it learned from few of the documents: worm table rebuild makes it anew"
+    if index.recall is not None and index.read_share is not None:
+        facts["Recall"] = (
+            f"about {index.recall:g}: {index.read_share:.0%} of all entries are read, in {index.lists:,} lists"
+        )
+    if index.is_renewed or index.outgrown_reason is not None:
+        facts["Outgrown"] = "it is made anew" if index.is_renewed else f"{index.outgrown_reason}; worm index build"
     return facts

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import floor
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.projection import parse_projection
 from wormdb.bql.tree import Filter, MatchAll
-from wormdb.engine.lists.probes import RECALL, count_probes
+from wormdb.engine.lists.probes import RECALL, count_probes, expect_recall
 from wormdb.errors import InvalidRequestError
 from wormdb.query.plan import Fetch, NearestScan, Node, Part, Rank, Residual
 from wormdb.query.request import BY_ID, PlanStrategy, QueryRequest
@@ -126,12 +127,13 @@ def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way
     """
     found = facts.find_vectors(near.path)
     assert found is not None, "without an index only an exact answer is possible"
-    probes: int | None = count_probes(found.lists, near.recall)
-    recall = RECALL if near.recall is None else near.recall
+    probes: int | None = count_probes(found.lists, near.recall, found.calibration, is_stale=found.is_stale)
+    measured = None if found.is_stale else expect_recall(probes, found.calibration)
+    recall = measured or near.recall or RECALL
     enough = near.k + min(max(near.k, ENOUGH_LEAST), ENOUGH_MOST)
     if isinstance(tree, MatchAll):
         root = Rank(Fetch(NearestScan(found.name, near, probes)), near, enough)
-        reason = f"index {found.name}, {_lists(probes, found)}, recall about {recall:g}"
+        reason = f"index {found.name}, {_lists(probes, found)}, recall about {_told(recall)}"
         yield NearestWay("nearest", f"lists of {found.name}", reason, rank(request, root), (LISTS,), tree)
         return
     if probes is not None and share < SHARE_USUAL:
@@ -147,6 +149,12 @@ def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way
         tested = Rank(Residual(Fetch(NearestScan(found.name, near, probes)), tree), near, enough)
         what = f"lists of {found.name}, candidates tested"
         yield NearestWay("nearest", what, f"{reason}, candidates tested", rank(request, tested), _TESTED, tree)
+
+
+def _told(recall: float) -> str:
+    """Two digits, of little that is missed three; never more than it is."""
+    parts = 1_000 if recall > 0.99 else 100
+    return f"{floor(recall * parts + 1e-6) / parts:g}"
 
 
 def _lists(probes: int | None, found: VectorFacts) -> str:
