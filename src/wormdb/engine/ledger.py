@@ -591,9 +591,8 @@ class Ledger(LedgerStates):
         self._before_write()
         number = self._keeper.forward()
         pending = self._head.view().pending
-        if pending and self.finish_transactions() < len(pending):
-            return self._keeper.forward()
-        return number
+        is_rest = bool(pending) and self.finish_transactions() < len(pending)
+        return self._keeper.forward() if is_rest else number
 
     def tend_lists(self, work: Callable[[ListRenewal], object]) -> None:
         """Do some work on list indexes that are ready, alone in this process. Costs and raises as the work; 1 GET."""
