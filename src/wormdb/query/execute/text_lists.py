@@ -100,7 +100,7 @@ class _FoundLists:
     def run(self, run: int, *, is_sure: bool, first: int) -> Iterator[list[RankedKey]]:
         """The documents of a run that may be found, the best first, in parts."""
         words = {term: word.runs[run] for term, word in self._words.items() if run in word.runs}
-        join = _Join(self._tree, self._scored, words, self._reader)
+        join = _WordJoin(self._tree, self._scored, words, self._reader)
         scores = join.scores(self._scored, self._scorer.rarities)
         size, touched = max(first, _IDS_FIRST), self._reader.lists.touched
         for places, own in _ranked(join.places, scores, size):
@@ -138,7 +138,7 @@ def _needed(tree: Expression) -> Sequence[SearchTerm]:
     return [term for _, term in tree.items] if isinstance(tree, SearchPhrase) else ()
 
 
-class _Join:
+class _WordJoin:
     """The documents of a run that may match a search, by place, with where the words that it needs have them."""
 
     def __init__(
