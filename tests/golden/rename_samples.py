@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import structs
 
 from tests.golden.samples import PATH, closed_root, closing_entry, write_id
-from wormdb.format.entry import Entry
 from wormdb.format.event import CollectionClosed
-from wormdb.format.root import Root
+
+if TYPE_CHECKING:
+    from wormdb.format.entry import Entry
+    from wormdb.format.root import Root
 
 __all__ = ["renaming_entry", "stage_root"]
 
