@@ -2,9 +2,10 @@
 
 It is no suite of `make bench`: it has no bars, and takes a quarter of an hour and 6 GB. Run it by
 
-    python -m benchmarks.million [how many vectors]
+    python -m benchmarks.million [how many vectors] [how many distributions]
 
-Vectors are mixtures of normal distributions with noise as wide as the mixture itself: harder than embeddings.
+Vectors are mixtures of normal distributions, each as wide as their middles lie apart. The fewer there are, the harder
+it is: within one of them no vectors belong together.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ __all__ = ["main"]
 
 COUNT: Final = 1_000_000
 DIMENSIONS: Final = 96
-MIDDLES: Final = 1_000
-NOISE: Final = 1.0
+MIDDLES: Final = 20
 ASKED: Final = 200
 COLD: Final = 5
 K: Final = 10
@@ -38,15 +38,15 @@ MEGABYTE: Final = 1_000_000
 RECALLS: Final = (0.8, 0.9, 0.95, 0.98, 0.99)
 
 
-def make_mixture(count: int, seed: int = 1) -> tuple[Any, Any]:
+def make_mixture(count: int, middles: int, seed: int = 1) -> tuple[Any, Any]:
     """Vectors, and others of the same mixture that are asked for."""
     import numpy as np
 
     chance = np.random.default_rng(seed)
-    middles = chance.normal(size=(MIDDLES, DIMENSIONS)).astype(np.float32)
+    where = chance.normal(size=(middles, DIMENSIONS)).astype(np.float32)
     rows = count + ASKED
-    made = chance.normal(scale=NOISE, size=(rows, DIMENSIONS)).astype(np.float32)
-    made += middles[chance.integers(0, MIDDLES, rows)]
+    made = chance.normal(size=(rows, DIMENSIONS)).astype(np.float32)
+    made += where[chance.integers(0, middles, rows)]
     made /= np.linalg.norm(made, axis=1, keepdims=True)
     return made[:count], made[count:]
 
@@ -68,9 +68,9 @@ def _truth(vectors: Any, asked: Any) -> list[set[str]]:
     return [{f"{place:07}" for place in np.argpartition(-(vectors @ own), K)[:K]} for own in asked]
 
 
-def main(count: int) -> None:
+def main(count: int, middles: int) -> None:
     """Build the index and print what it finds."""
-    vectors, asked = make_mixture(count)
+    vectors, asked = make_mixture(count, middles)
     truth = _truth(vectors, asked)
     store = MemoryStore()
     with wormdb.connect(store, settings=wormdb.Settings(forward="manual")) as database:
@@ -110,4 +110,5 @@ def _row(store: MemoryStore, made: Collection[Document], asked: Any, truth: list
 
 
 if __name__ == "__main__":
-    main(int(float(sys.argv[1])) if len(sys.argv) > 1 else COUNT)
+    given = dict(enumerate(int(float(text)) for text in sys.argv[1:]))
+    main(given.get(0, COUNT), given.get(1, MIDDLES))
