@@ -146,6 +146,9 @@ class DraftSource:
         """As `MergeSource`."""
         ids = self.draft.ids
         is_moved = places is not None and any(map(ne, places, range(len(places))))
+        if self.draft.words is not None:
+            yield from self.draft.words.lists(places if is_moved else None)
+            return
         for key in sorted(self.draft.lists):
             found = self.draft.lists[key]
             if places is not None:
