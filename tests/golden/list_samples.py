@@ -9,7 +9,7 @@ from wormdb.format.entry import Entry
 from wormdb.format.event import ListsCreated
 from wormdb.format.list_columns import ColumnPages, steps_of
 from wormdb.format.list_part import PartDraft, encode_ids, encode_list, payload_columns
-from wormdb.format.list_run import ListHead, ListPart, ListRun, TrainedRef
+from wormdb.format.list_run import Calibration, ListGeneration, ListHead, ListPart, ListRun, TrainedRef
 from wormdb.format.root import IndexRoot, Root
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "list_part",
     "list_root",
     "loose_list",
+    "renewed_root",
     "stored_lists",
 ]
 
@@ -82,6 +83,30 @@ def list_root() -> Root:
     head = ListHead(runs=(run, ListRun(number=2, parts=(part,), entries=20)), trained=trained, is_trained=True)
     index = IndexRoot(name="byText", definition=b"{}", state="ready", applied=7, entries=23, lists=head)
     return structs.replace(root(), indexes=(index,))
+
+
+def renewed_root() -> Root:
+    """A root with an index of vectors that was measured, and is made anew."""
+    part = ListPart(name="0007-00000003.run", sha256=digest(7), length=800, directory=600, first=b"\0\0")
+    trained = TrainedRef(name="0007-00000004.trained", sha256=digest(6), length=60, documents=2_000)
+    found = Calibration(
+        changes=900,
+        entries=23,
+        lists=8,
+        longest=6,
+        points=((1, 4_610, 1_282), (2, 7_330, 2_541), (8, 10_000, 10_000)),
+        first=3_950,
+        learned=700,
+        learned_from=20,
+    )
+    (index,) = list_root().indexes
+    assert index.lists is not None
+    begun = ListHead(
+        runs=(ListRun(number=6, parts=(part,), entries=11, tally=(11,)),), trained=trained, is_trained=True
+    )
+    measured = structs.replace(index.lists, calibration=found)
+    made = structs.replace(index, lists=measured, successor=ListGeneration(head=begun, cursor=b"\x20k"))
+    return structs.replace(list_root(), indexes=(made,))
 
 
 def list_entry() -> Entry:

@@ -67,6 +67,7 @@ def golden_files() -> dict[str, bytes]:
         "list_part_packed.bin": list_samples.list_part(is_packed=True),
         "list_trained.bin": encode_trained(b"trained" * 9, identity=list_samples.LIST_IDENTITY),
         "root_lists.bin": encode_root(list_samples.list_root()),
+        "root_renewed.bin": encode_root(list_samples.renewed_root()),
         "sidecar.bin": block.sidecar,
         "heartbeat.json": encode_heartbeat(samples.heartbeat()),
         "heartbeat_server.json": encode_heartbeat(samples.server_heartbeat()),

@@ -64,12 +64,14 @@ KINDS = {
     "entry_lists.bin": FrameKind.ENTRY,
     "list_trained.bin": FrameKind.LIST_TRAINED,
     "root_lists.bin": FrameKind.ROOT,
+    "root_renewed.bin": FrameKind.ROOT,
 }
 VERSIONS = {
     "root_functions.bin": 2,
     "root_transactions.bin": 3,
     "root_tombstone.bin": 4,
     "root_lists.bin": 5,
+    "root_renewed.bin": 5,
     "root_dropped.bin": 5,
     "root_erased.bin": 5,
 }
@@ -158,6 +160,8 @@ def test_old_lists_are_read() -> None:
     assert entry == list_samples.list_entry()
     root = decode_root(stored("root_lists.bin"), name="x", path=samples.PATH, collection=samples.COLLECTION)
     assert root == list_samples.list_root()
+    root = decode_root(stored("root_renewed.bin"), name="x", path=samples.PATH, collection=samples.COLLECTION)
+    assert root == list_samples.renewed_root()
     trained = decode_trained(stored("list_trained.bin"), name="x", identity=list_samples.LIST_IDENTITY)
     assert trained == b"trained" * 9
     assert golden_files()["list_part.bin"] == stored("list_part.bin")

@@ -25,13 +25,17 @@ __all__ = ["running"]
 
 @contextmanager
 def running(
-    place: str | Store | None = None, options: ServerOptions | None = None, accounts: Accounts | None = None
+    place: str | Store | None = None,
+    options: ServerOptions | None = None,
+    accounts: Accounts | None = None,
+    *,
+    is_json: bool = False,
 ) -> Iterator[ServerThread]:
     """A server over a folder, a store, or a memory of its own."""
     clock, chance = SystemClock(), SystemChance()
     where = MemoryStore(None, clock=clock) if place is None else place
     with open_served(where, settings=Settings(), clock=clock, chance=chance) as database:
-        service = Service(database, accounts=accounts, clock=clock, chance=chance)
+        service = Service(database, accounts=accounts, clock=clock, chance=chance, is_json=is_json)
         with ServerThread(service, options or ServerOptions(port=0)) as server:
             yield server
 

@@ -67,9 +67,13 @@ class AsyncSnapshotCollection(SessionHandle, AsyncQueryMethods[T]):
         """The different values of a field, in order."""
         return cast("list[Any]", await self._runner.call(self._inner.distinct, field, filter, timeout=timeout))
 
-    async def aggregate(self, *, filter: WrittenFilter = None, **functions: Any) -> dict[str, Any]:
+    async def aggregate(
+        self, pipeline: None = None, /, *, filter: WrittenFilter = None, **functions: Any
+    ) -> dict[str, Any]:
         """Functions over documents, as `Collection.aggregate`."""
-        return cast("dict[str, Any]", await self._runner.call(self._inner.aggregate, filter=filter, **functions))
+        return cast(
+            "dict[str, Any]", await self._runner.call(self._inner.aggregate, pipeline, filter=filter, **functions)
+        )
 
     def query(self) -> AsyncQuery[T]:
         """A query to be built step by step."""

@@ -12,7 +12,7 @@ from wormdb.api.fork import follow_forks
 from wormdb.api.glance import DatabaseDisplay
 from wormdb.api.schema_methods import SchemaHolder, SchemaMethods
 from wormdb.api.transaction_methods import OpenTransactions, TransactionMethods
-from wormdb.errors import InvalidRequestError, NotFoundError
+from wormdb.errors import InvalidRequestError, NotFoundError, SchemaMismatchError
 from wormdb.settings import Settings
 from wormdb.system.clock import SystemChance, SystemClock
 
@@ -435,7 +435,14 @@ class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
             if codec.model.name not in known:
                 with self._limited("work", None):
                     self.class_change(cls).follow()
-            self._definitions[cls] = known.get(codec.model.name, codec.model)
+            declared = self._definitions[cls] = known.get(codec.model.name, codec.model)
+            if codec.model.expiry is not None and codec.model.expiry != declared.expiry:
+                del self._definitions[cls]
+                raise SchemaMismatchError(
+                    f"worm_config of class {cls.__name__}",
+                    reason=f"the schema has a model {declared.name}, which says something else of when documents end",
+                    fix="say ttl and expireAt in the schema alone",
+                )
         return self._definitions[cls]
 
     def _access(

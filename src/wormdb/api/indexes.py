@@ -49,7 +49,10 @@ class Indexes(Generic[T]):
     def all(self) -> list[IndexSummary]:
         """The primary one first, the others in order of their names. 1 GET in a warm process; of files 1 each."""
         files = self._access.files
-        return list(indexes_of(self._access.view().definition) if files is None else indexes_of_files(files))
+        if files is not None:
+            return list(indexes_of_files(files))
+        view = self._access.view()
+        return list(indexes_of(view.definition, None if view.place is None else view.place.root))
 
     def create(self, index: Index, *, wait: bool) -> IndexSummary:
         """Make an index, and with `wait` build it. Raises as `Collection.create_index` says."""
@@ -109,7 +112,20 @@ class Indexes(Generic[T]):
             access.log.forward()
             if found is not None:
                 access.write_tables([("index", found.index.fields)])
+            made = self._made(name)
+            if made.task != "renew":
+                return made
+            access.ledger.tend_lists(lambda lists: lists.renew(name))
             return self._made(name)
+
+    def measure(self, name: str) -> None:
+        """Measure what an index of vectors finds, after all is brought forward; nothing for others.
+
+        Costs as `ListRenewal.measure`.
+        """
+        found = self._access.view().definition.indexes.get(name)
+        if self._access.files is None and found is not None and found.index.kind == "vector":
+            self._access.ledger.tend_lists(lambda lists: lists.measure(name))
 
     def build_all(self) -> list[IndexSummary]:
         """Build what waits. Costs as `Collection.forward`, 1 GET, and as `Access.write_tables`."""

@@ -166,9 +166,9 @@ class SnapshotCollection(QueryMethods[T], Generic[T]):
         """The different values of a field, in order."""
         return super().distinct(field, filter, as_of=self._as_of, timeout=timeout)
 
-    def aggregate(self, *, filter: WrittenFilter = None, **functions: Any) -> dict[str, Any]:
+    def aggregate(self, pipeline: None = None, /, *, filter: WrittenFilter = None, **functions: Any) -> dict[str, Any]:
         """Functions over documents, as `Collection.aggregate`."""
-        return super().aggregate(filter=filter, as_of=self._as_of, **functions)
+        return super().aggregate(pipeline, filter=filter, as_of=self._as_of, **functions)
 
     def query(self) -> Query[T]:
         """A query to be built step by step."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from wormdb.engine.blocks.runs import Runs, runs_of
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.lists.definition import is_outgrown
+from wormdb.engine.lists.definition import why_renew
 from wormdb.engine.state.indexes import PRIMARY, IndexStatus
 from wormdb.engine.tree.statistics import decode_statistics
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import InvalidRequestError, UnsupportedFormatError
 from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.table_state import table_states
 from wormdb.files.write.tables import MANIFEST
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
     from wormdb.files.foreign.collection import ForeignCollection
+    from wormdb.format.list_run import Calibration
     from wormdb.format.root import Root
     from wormdb.query.sources.source import Facts
     from wormdb.schema.model import Model
@@ -63,6 +64,8 @@ class IndexSummary:
     state: Literal["waiting", "building", "ready", "failed", "dropped"]
     reason: str | None = None
     """Why it failed."""
+    task: Literal["build", "renew"] | None = None
+    """What is to be done, or is being done: an index is built, or one that is ready is made anew: it is outgrown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,17 @@ class IndexDescription:
     size: int = 0
     """Stored bytes of these."""
     is_outgrown: bool = False
-    """Whether these learned from few of the documents that there are now; `worm table rebuild` makes them anew."""
+    """Whether these had better be made anew; nodes do so, and `build_index` or `worm index build`."""
+    outgrown_reason: str | None = None
+    """Why."""
+    is_renewed: bool = False
+    """Whether that was begun: it goes on by steps, and meanwhile the old lists answer."""
+    lists: int = 0
+    """Of a vector index: how many lists there are, as far as that was measured."""
+    recall: float | None = None
+    """Of a vector index: what is expected to be found if a query asks for no recall; None until that is measured."""
+    read_share: float | None = None
+    """The share of all vectors that is read for that."""
     options: Mapping[str, Any] | None = None
     """What such an index was made with; None for others."""
 
@@ -160,14 +173,29 @@ _PRIMARY = IndexDescription(
 )
 
 
-def indexes_of(definition: Definition) -> tuple[IndexSummary, ...]:
-    """The primary index and those of a definition, in order of their names, without dropped ones. No requests."""
+def indexes_of(definition: Definition, root: Root | None = None) -> tuple[IndexSummary, ...]:
+    """The primary index and those of a definition, in order of their names, without dropped ones. No requests.
+
+    With the root they tell which of them are to be made anew.
+    """
     others = tuple(
-        IndexSummary(each.index.name, each.index.fields, each.index.unique, each.state, each.reason)
+        IndexSummary(each.index.name, each.index.fields, each.index.unique, each.state, each.reason, _task(each, root))
         for each in definition.indexes
         if each.state != "dropped" and not each.index.is_owners
     )
     return (_PRIMARY_SUMMARY, *others)
+
+
+def _task(status: IndexStatus, root: Root | None) -> Literal["build", "renew"] | None:
+    if status.state != "ready":
+        return "build" if status.state in {"waiting", "building"} else None
+    found = root.index(status.index.name) if root is not None and status.index.kind else None
+    if root is None or found is None or found.lists is None:
+        return None
+    try:
+        return "renew" if found.successor is not None or why_renew(found, status.index, root.changes) else None
+    except UnsupportedFormatError:  # a kind of a newer release
+        return None
 
 
 def indexes_of_files(files: ForeignCollection) -> tuple[IndexSummary, ...]:
@@ -194,7 +222,7 @@ def describe_index_of_files(files: ForeignCollection, name: str) -> IndexDescrip
     return IndexDescription(
         name=name,
         fields=index.fields,
-        type="compound" if len(index.fields) > 1 else index.type,
+        type="compound" if len(index.fields) > 1 and not index.is_lists else index.type,
         unique=index.unique,
         sparse=index.sparse,
         declared=True,
@@ -221,7 +249,7 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
     if stored is not None and stored.statistics is not None:
         measured = decode_statistics(stored.statistics, name="root")
     index = found.index
-    return IndexDescription(
+    described = IndexDescription(
         name=name,
         fields=index.fields,
         type=_type_of(index),
@@ -238,8 +266,28 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
         bson_types=index.bson_types or _types_in_model(found, view.definition.model),
         runs=0 if stored is None or stored.lists is None else len(stored.lists.runs),
         size=0 if stored is None or stored.lists is None else stored.lists.size,
-        is_outgrown=stored is not None and stored.lists is not None and is_outgrown(stored, index, view.count),
         options=json.parse(index.options.decode()) if index.kind else None,
+    )
+    if view.place is None or stored is None or stored.lists is None:
+        return described
+    why = why_renew(stored, index, view.place.root.changes)
+    described = replace(
+        described, is_outgrown=why is not None, outgrown_reason=why, is_renewed=stored.successor is not None
+    )
+    measured_lists = stored.lists.calibration
+    return described if measured_lists is None else _with_recall(described, measured_lists)
+
+
+def _with_recall(described: IndexDescription, found: Calibration) -> IndexDescription:
+    from wormdb.engine.lists.probes import count_probes, expect_recall, share_read
+
+    probes = count_probes(found.lists, None, found)
+    recall = expect_recall(probes, found)
+    return replace(
+        described,
+        lists=found.lists,
+        recall=None if recall is None else round(recall, 3),
+        read_share=None if recall is None else round(share_read(found), 3),
     )
 
 
@@ -272,7 +320,7 @@ def status_of(ledger: Ledger) -> CollectionStatus:
         count=view.count,
         blocks=0 if root is None else len(root.blocks) + sum(page.blocks for page in root.block_pages),
         runs=0 if root is None else len(runs_of(root.blocks, root.block_pages)),
-        indexes=indexes_of(definition),
+        indexes=indexes_of(definition, root),
         history_from=0 if root is None else root.history_from,
         version=definition.version,
         older_blocks=0 if root is None else _older(root, definition.upgrades),

@@ -38,14 +38,15 @@ PUBLIC_TO = {
     "aio": ("commit.resolve", "migrate"),
     "api": (
         *("blocks.memory", "bulk.attach", "bulk.columns", "bulk.rows", "bulk.task", "commit.blobs", "commit.define"),
-        *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "migrate"),
+        *("commit.draft", "commit.reads", "commit.resolve", "index.unique", "lists.probes", "migrate"),
         *("tree.extract", "state.expiry", "state.follower", "transact.coordinator"),
     ),
     "cli": ("log.peers",),
     "files": ("blocks.write", "history.changes", "log.objects"),
     "jobs": (
         *("bulk.rows", "commit.pinned", "log.clock", "log.peers"),
-        *("forward.analysis", "forward.compact", "forward.rebuild", "forward.rebuild_lists", "forward.rewrite"),
+        *("forward.analysis", "forward.compact", "forward.rebuild", "forward.rebuild_lists", "forward.renew"),
+        "forward.rewrite",
     ),
     "maintenance": (
         *("blocks.fetch", "blocks.write", "history.changes", "history.fold", "index.advance", "index.shelf"),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from wormdb.engine.expiry import CollectionExpiry
     from wormdb.engine.forward.build import Builder
     from wormdb.engine.forward.forward import Forwarder
+    from wormdb.engine.forward.renew import ListRenewal
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import Base, StoredVersion, View
@@ -593,3 +594,8 @@ class Ledger(LedgerStates):
         if pending and self.finish_transactions() < len(pending):
             return self._keeper.forward()
         return number
+
+    def tend_lists(self, work: Callable[[ListRenewal], object]) -> None:
+        """Do some work on list indexes that are ready, alone in this process. Costs and raises as the work; 1 GET."""
+        self._before_write()
+        self._keeper.tend(work)

@@ -10,7 +10,7 @@ import msgspec
 
 from wormdb.format.frame import Count, Digest, Name
 
-__all__ = ["ListHead", "ListPart", "ListRun", "TrainedRef"]
+__all__ = ["Calibration", "ListGeneration", "ListHead", "ListPart", "ListRun", "TrainedRef"]
 
 
 class ListPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +57,30 @@ class TrainedRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     documents: Count = msgspec.field(name="d", default=0)
 
 
+class Calibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How much of the true answer is found by how many lists: measured on stored vectors, each against all others.
+
+    A release that does not know it leaves it out of the roots that it writes, and goes by its rule.
+    """
+
+    changes: Count = msgspec.field(name="c", default=0)
+    """`Root.changes` when it was measured."""
+    entries: Count = msgspec.field(name="e", default=0)
+    """How many vectors there were."""
+    lists: Count = msgspec.field(name="l", default=1)
+    """How many lists there are."""
+    longest: Count = msgspec.field(name="m", default=0)
+    """Vectors of the longest of them."""
+    points: tuple[tuple[Count, Count, Count], ...] = msgspec.field(name="p", default=())
+    """A number of lists, what is found in them, and which share of all vectors they have: of 10,000. Ascending."""
+    first: Count = msgspec.field(name="f", default=0)
+    """The share that was read for the usual recall when the lists were made, of 10,000."""
+    learned: Count = msgspec.field(name="t", default=0)
+    """`Root.changes` when the lists were made."""
+    learned_from: Count = msgspec.field(name="n", default=0)
+    """How many vectors there were then."""
+
+
 class ListHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All lists of an index."""
 
@@ -65,6 +89,8 @@ class ListHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trained: TrainedRef | None = msgspec.field(name="t", default=None)
     is_trained: bool = msgspec.field(name="l", default=False)
     """While it is built: whether the step of learning is done, also if nothing was learned."""
+    calibration: Calibration | None = msgspec.field(name="q", default=None)
+    """Of vectors: None until it is measured."""
 
     @property
     def entries(self) -> int:
@@ -87,3 +113,14 @@ class ListHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The statistics of all documents that are in it; () if there is none."""
         told = [run.tally for run in self.runs if run.tally]
         return tuple(map(sum, zip(*told, strict=True)))
+
+
+class ListGeneration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Lists that are made anew beside those that answer, and how far they are.
+
+    A release that does not know them leaves them out of the roots that it writes: then making them begins anew.
+    """
+
+    head: ListHead = msgspec.field(name="l")
+    cursor: bytes | None = msgspec.field(name="c", default=None)
+    """They have the documents whose id's key is not above this."""

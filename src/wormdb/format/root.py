@@ -26,7 +26,7 @@ from wormdb.format.frame import (
     encode_frame,
     encode_message,
 )
-from wormdb.format.list_run import ListHead
+from wormdb.format.list_run import ListGeneration, ListHead
 from wormdb.settings import ROOT_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -98,6 +98,14 @@ class IndexRoot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """While it is built: the tree has the documents whose id's key is not above this."""
     lists: ListHead | None = msgspec.field(name="l", default=None)
     """Of an index that is lists: it has no tree, filter or statistics. None of every other."""
+    successor: ListGeneration | None = msgspec.field(name="x", default=None)
+    """Of such an index, while it is ready: the lists that will stand for these."""
+
+    @property
+    def list_names(self) -> list[str]:
+        """The names of all objects of its lists."""
+        heads = [self.lists, None if self.successor is None else self.successor.head]
+        return [name for head in heads if head is not None for name in head.names]
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -23,30 +23,13 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wormdb.schema.words import NO_LANGUAGE
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = [
-    "LANGUAGES",
-    "NO_LANGUAGE",
-    "WORD_CHARS_MAX",
-    "Analyzer",
-    "FoundWord",
-    "WordNumbers",
-    "analyzer_of",
-    "compared_text",
-]
-
-NO_LANGUAGE: Final = "none"
-LANGUAGES: Final = (
-    NO_LANGUAGE,
-    *"""arabic armenian basque catalan czech danish dutch english esperanto estonian finnish french german greek hindi
-    hungarian indonesian irish italian lithuanian nepali norwegian persian polish portuguese romanian russian serbian
-    sesotho spanish swedish tamil turkish yiddish""".split(),  # noqa: SIM905 - a list of words
-)
-"""Those of Snowball's stemmers, and none: then words are compared as they are."""
+__all__ = ["WORD_CHARS_MAX", "Analyzer", "FoundWord", "WordNumbers", "analyzer_of", "compared_text"]
 
 WORD_CHARS_MAX: Final = 100
 """Of longer words only the beginning is compared."""

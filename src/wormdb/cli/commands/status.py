@@ -17,7 +17,7 @@ from wormdb.errors import InvalidRequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.api.status import CollectionStatus
+    from wormdb.api.status import CollectionStatus, IndexSummary
     from wormdb.files.status import FilesStatus
 
 __all__ = ["command"]
@@ -98,6 +98,10 @@ def _files_json(files: FilesStatus) -> dict[str, Any]:
     return {name: value for name, value in files.to_dict().items() if name in names}
 
 
+def _index(index: IndexSummary) -> str:
+    return f"{index.name} {index.state}" + (" (outgrown: worm index build)" if index.task == "renew" else "")
+
+
 COLUMNS: Mapping[str, Callable[[StatusRow], str]] = {
     "collection": _name,
     "documents": lambda row: f"{row.status.count:,}",
@@ -107,7 +111,7 @@ COLUMNS: Mapping[str, Callable[[StatusRow], str]] = {
     "blocks": lambda row: f"{row.status.blocks:,}",
     "runs": lambda row: f"{row.status.runs:,}",
     "files": _files,
-    "indexes": lambda row: ", ".join(f"{index.name} {index.state}" for index in row.status.indexes),
+    "indexes": lambda row: ", ".join(map(_index, row.status.indexes)),
 }
 """What the table shows, by the name of the column."""
 

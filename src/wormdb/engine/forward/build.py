@@ -24,7 +24,14 @@ from wormdb.engine.index.advance import stored_slices
 from wormdb.engine.index.edit import SLICE_DOCUMENTS, TreeEdit, chunks, sliced
 from wormdb.engine.index.shelf import IndexShelf, following_statistics, tree_of
 from wormdb.engine.index.unique import DuplicateSearch, check_tail, duplicate_problem, keys_of, owners_in
-from wormdb.engine.lists.advance import ListEdit, stored_documents, stored_net, train_lists
+from wormdb.engine.lists.advance import (
+    ListEdit,
+    is_unmeasured,
+    measure_lists,
+    stored_documents,
+    stored_net,
+    train_lists,
+)
 from wormdb.engine.lists.definition import kind_for
 from wormdb.engine.lists.draft import RunDraft
 from wormdb.engine.log.root import Place
@@ -317,13 +324,14 @@ class _ListBuild(_Build):
         self._named(current, root, following, [folder.key(name) for name in edit.retired])
 
     def _finish(self, status: IndexStatus, current: RootState, root: Root, found: IndexRoot) -> None:
-        """Everything is in the lists: make one run of them, and say so in the log."""
+        """Everything is in the lists: make one run of them, measure it, and say so in the log."""
         folder = self.shelf.lists.folder(root, self.name)
-        head = found.lists or ListHead()
-        if len(head.runs) > 1:
-            edit = ListEdit(head, folder, kind_for(status.index), self.builder.writer, self.builder.sizes.run_smallest)
+        head, kind = found.lists or ListHead(), kind_for(status.index)
+        if len(head.runs) > 1 or is_unmeasured(head, kind):
+            edit = ListEdit(head, folder, kind, self.builder.writer, self.builder.sizes.run_smallest)
             edit.join(root.applied)
-            following = msgspec.structs.replace(found, lists=edit.head, entries=max(edit.head.entries, 0))
+            head = measure_lists(folder, edit.head, kind, root.changes)
+            following = msgspec.structs.replace(found, lists=head, entries=max(head.entries, 0))
             self._named(current, root, following, [folder.key(name) for name in edit.retired])
         self.builder.commit((IndexReady(name=self.name),), _StatusGuard(status))
 

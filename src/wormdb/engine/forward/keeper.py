@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.commit.head import Head
     from wormdb.engine.forward.build import Builder
     from wormdb.engine.forward.forward import Forwarder
+    from wormdb.engine.forward.renew import ListRenewal
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.log.peers import Services
     from wormdb.engine.log.root import Register
@@ -260,6 +261,14 @@ class Keeper:
                 self._head.rebase(self._rewriter().run())
         finally:
             self._building.release_to(depth)
+
+    def tend(self, work: Callable[[ListRenewal], object]) -> None:
+        """Do some work on lists that are ready, when no other thread works; then 1 GET for the root that it left."""
+        from wormdb.engine.forward.renew import ListRenewal
+
+        with self._building:
+            work(ListRenewal.of(self._builder()))
+            self._head.rebase(self._register.read())
 
     def after_commit(self) -> None:
         """Bring the tail forward if it is long enough, as the mode says."""

@@ -17,7 +17,7 @@ import msgspec
 
 from wormdb.engine.blocks.fetch import rows_between
 from wormdb.engine.blocks.runs import data_runs, held_of, merge_rows
-from wormdb.engine.lists.advance import ListEdit, stored_documents, train_lists
+from wormdb.engine.lists.advance import ListEdit, measure_lists, stored_documents, train_lists
 from wormdb.engine.lists.definition import kind_for
 from wormdb.engine.lists.merge import RunWriter, StoredSource
 from wormdb.engine.lists.shelf import ListShelf
@@ -88,7 +88,10 @@ def extract_run(
 def join_runs(
     place: Place, writer: ObjectWriter, index: Index, head: ListHead, parts: Sequence[ListHead]
 ) -> BuiltLists:
-    """One run of many that have no document in common. Costs as `RunWriter.merge`; nothing for a single one."""
+    """One run of many that have no document in common, and what its lists find.
+
+    Costs as `RunWriter.merge`, or nothing for a single one, and as `measure_lists`.
+    """
     folder = ListShelf(place.store, place.paths, place.pool).folder(place.root, index.name)
     kind = kind_for(index)
     runs = [run for part in parts for run in part.runs]
@@ -99,6 +102,7 @@ def join_runs(
         made = RunWriter(folder, kind, writer).merge(sources, number=place.root.applied, is_base=True)
         spare = [part.name for run in runs for part in (*run.parts, *run.ids)]
     following = msgspec.structs.replace(head, runs=() if made is None else (made,))
+    following = measure_lists(folder, following, kind, place.root.changes)
     return BuiltLists(index.name, following, tuple(spare))
 
 
@@ -120,8 +124,8 @@ class ListSuccessor:
         folder = ListShelf(self.old.store, self.old.paths, self.old.pool).folder(self.root, standing.name)
         edit = ListEdit(built.head, folder, kind_for(index), self.writer, DEFAULT_SIZES.run_smallest)
         edit.apply(changed, self.root.applied)
-        gone = [*(() if standing.lists is None else standing.lists.names), *edit.retired, *built.spare]
+        gone = [*standing.list_names, *edit.retired, *built.spare]
         following = msgspec.structs.replace(
-            standing, lists=edit.head, entries=max(edit.head.entries, 0), applied=self.root.applied
+            standing, lists=edit.head, successor=None, entries=max(edit.head.entries, 0), applied=self.root.applied
         )
         return following, [folder.key(name) for name in gone]

@@ -26,7 +26,7 @@ from wormdb.engine.state.projection import Net
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.list_part import encode_trained
-from wormdb.format.list_run import ListHead, TrainedRef
+from wormdb.format.list_run import ListGeneration, ListHead, TrainedRef
 from wormdb.format.membership import HASH_BITS, key_hash
 from wormdb.format.root import IndexRoot
 
@@ -49,6 +49,8 @@ __all__ = [
     "ListProjector",
     "attached_net",
     "bare_lists",
+    "is_unmeasured",
+    "measure_lists",
     "sample_documents",
     "stored_documents",
     "stored_net",
@@ -147,6 +149,26 @@ def train_lists(
     return ListHead(trained=ref, is_trained=True)
 
 
+def is_unmeasured(head: ListHead, kind: ListKind) -> bool:
+    """Whether `measure_lists` has not been asked about lists for which it could tell something. No requests."""
+    return kind.name == "vector" and head.trained is not None and head.calibration is None
+
+
+def measure_lists(folder: ListFolder, head: ListHead, kind: ListKind, changes: int) -> ListHead:
+    """Lists with what they find, as is measured now; as they are if that cannot be told of the kind.
+
+    `changes` are those of the root that has them. Costs and raises as `calibrate`.
+    """
+    if kind.name != "vector" or head.trained is None:
+        return head
+    from wormdb.engine.lists.calibrate import calibrate
+    from wormdb.engine.lists.vector_kind import VectorKind
+
+    assert isinstance(kind, VectorKind)
+    found = calibrate(folder, head, kind, changes=changes)
+    return msgspec.structs.replace(head, calibration=found)
+
+
 def sample_documents(documents: Iterable[tuple[bytes, bytes]], count: int, size: int) -> list[Document]:
     """About `size` of `count` documents, chosen by the hashes of their ids' keys, in order. No requests."""
     bound = (1 << HASH_BITS) if size >= count else (size << HASH_BITS) // max(count, 1)
@@ -187,7 +209,8 @@ class ListProjector:
         same = old if old is not None and old.definition == status.definition and old.lists is not None else None
         if status.state == "ready":
             if same is not None and is_whole(same):
-                return self._edited(status, same, self._net())
+                made = self._edited(status, same, self._net())
+                return made if same.successor is None else self._with_successor(made, status, same.successor)
             self.retire(old)
             return self._made(status)
         if status.state == "building" and same is not None and goes_on(same, status):
@@ -199,7 +222,7 @@ class ListProjector:
         """List every object of a list index. No requests."""
         if old is not None and old.lists is not None:
             folder = self.shelf.folder(self.step.root, old.name)
-            self.retired += map(folder.key, old.lists.names)
+            self.retired += map(folder.key, old.list_names)
 
     def _made(self, status: IndexStatus) -> IndexRoot:
         """Nothing was there to index, or the projection is made anew from what the root has."""
@@ -210,6 +233,7 @@ class ListProjector:
         head = train_lists(folder, kind, self.step.writer, stored_documents(self.step.place, self.blocks), root.rows)
         edit = self._edit(status, msgspec.structs.replace(bare, lists=head))
         edit.apply(stored_net(self.step.place, self.blocks), root.applied)
+        edit.head = measure_lists(folder, edit.head, kind, root.changes)
         edit.apply(self._net(), self.step.view.number)
         return self._finished(status, bare, edit)
 
@@ -227,6 +251,17 @@ class ListProjector:
         edit = self._edit(status, old)
         edit.apply(net, self.step.view.number)
         return self._finished(status, old, edit)
+
+    def _with_successor(self, made: IndexRoot, status: IndexStatus, begun: ListGeneration) -> IndexRoot:
+        """The same, with the lists that are made anew beside it changed up to their cursor."""
+        if begun.cursor is None:
+            return made  # they have no documents yet
+        edit = self._edit(status, msgspec.structs.replace(made, lists=begun.head))
+        edit.apply(self._net(begun.cursor), self.step.view.number)
+        if self.step.erased:
+            edit.join(self.step.view.number)
+        self.retired += map(edit.folder.key, edit.retired)
+        return msgspec.structs.replace(made, successor=ListGeneration(head=edit.head, cursor=begun.cursor))
 
     def _edit(self, status: IndexStatus, old: IndexRoot) -> ListEdit:
         folder = self.shelf.folder(self.step.root, old.name)

@@ -1,11 +1,15 @@
-"""How many lists of vectors are read for a share of the true answer."""
+"""How many lists of vectors are read for a share of the true answer: as was measured, or by a rule."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from math import ceil, sqrt
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["RECALL", "count_probes"]
+if TYPE_CHECKING:
+    from wormdb.format.list_run import Calibration
+
+__all__ = ["RECALL", "count_probes", "expect_recall", "share_read"]
 
 RECALL: Final = 0.95
 """The share of the true answer that is found on average, if a query asks for no other."""
@@ -15,13 +19,65 @@ _STEEPNESS: Final = 0.7
 """How the number of lists grows with the share that may be missed: also measured."""
 _SURE: Final = 0.9995
 """From this share on all lists are read."""
+_PARTS: Final = 10_000
+_OVERSTATED: Final = 0.015
+"""What a calibration overstates at most: it asks for vectors that are stored …"""
+_OVERSTATED_SHARE: Final = 0.3
+"""… and at most this part of what is missed: where little is, it overstates little."""
 
 
-def count_probes(lists: int, recall: float | None) -> int | None:
-    """How many lists are read to find a share of the true answer; None for all. No requests."""
+def count_probes(
+    lists: int, recall: float | None, calibration: Calibration | None = None, *, is_stale: bool = False
+) -> int | None:
+    """How many lists are read to find a share of the true answer; None for all. No requests.
+
+    A calibration that is stale is not trusted to need fewer lists than the rule: the data may have moved.
+    """
     wanted = RECALL if recall is None else recall
     if wanted >= _SURE:
         return None
     more: float = pow((1.0 - RECALL) / (1.0 - wanted), _STEEPNESS)
     probes = ceil(_PROBES * sqrt(lists) * more)
+    if calibration is not None and calibration.points:
+        measured = _find_probes(calibration, wanted)
+        lists, probes = calibration.lists, max(measured, probes) if is_stale else measured
     return None if probes >= lists else probes
+
+
+def _find_probes(calibration: Calibration, wanted: float) -> int:
+    """The least number of lists that is expected to find a share; between two that were measured as on a line."""
+    aim = ceil((wanted + min(_OVERSTATED, _OVERSTATED_SHARE * (1.0 - wanted))) * _PARTS)
+    points = calibration.points
+    place = bisect_left(points, aim, key=lambda point: point[1])
+    if place == 0:
+        return points[0][0]
+    if place == len(points):
+        return calibration.lists
+    (low, before, _), (high, after, _) = points[place - 1], points[place]
+    return low + ceil((high - low) * (aim - before) / (after - before))
+
+
+def expect_recall(probes: int | None, calibration: Calibration | None) -> float | None:
+    """The share of the true answer that is expected of a number of lists; None if it was not measured. No requests."""
+    if calibration is None or not calibration.points:
+        return None
+    if probes is None:
+        return 1.0
+    found = _between(calibration, probes, 1)
+    return max(found - _OVERSTATED, (found - _OVERSTATED_SHARE) / (1.0 - _OVERSTATED_SHARE), 0.0)
+
+
+def share_read(calibration: Calibration, recall: float | None = None) -> float:
+    """The share of all vectors that is read to find a share of the true answer, as was measured. No requests."""
+    probes = count_probes(calibration.lists, recall, calibration)
+    return 1.0 if probes is None else _between(calibration, probes, 2)
+
+
+def _between(calibration: Calibration, probes: int, column: int) -> float:
+    points = calibration.points
+    place = bisect_right(points, probes, key=lambda point: point[0])
+    if place in {0, len(points)}:
+        return points[min(place, len(points) - 1)][column] / _PARTS
+    low, high = points[place - 1], points[place]
+    part = (probes - low[0]) / (high[0] - low[0])
+    return (low[column] + (high[column] - low[column]) * part) / _PARTS

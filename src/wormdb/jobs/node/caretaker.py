@@ -65,6 +65,8 @@ class UpkeepResult:
     """When something in the trash expires next, or a document is over, by the store's time."""
     waiting: int
     """Objects that go when their time is over."""
+    renewed: tuple[str, ...] = ()
+    """Indexes whose lists were made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +118,34 @@ class Caretaker:
         return _forwarded(known, after, replace(done, is_removed=after.definition.closed is not None))
 
     def keep_up(self, prefix: str) -> UpkeepResult:
-        """Collect garbage, the log past its retention included, and purge what expired in the trash.
+        """Collect garbage, the log past its retention included; remove what is over, and what expired in the trash.
 
-        As `Database.gc`, 1 GET, and what the trash costs to be read; once an hour what `_collect_records` does.
-        Raises UnavailableError if the trash cannot be judged, because this machine's clock is wrong.
+        Lists of indexes are measured if they changed much, and made anew if they are outgrown. As `Database.gc`, 1 GET,
+        and what the trash costs to be read; once an hour what `_collect_records` does; 1 GET and what
+        `ListRenewal.tend` costs where there is something to do. Raises UnavailableError if the trash cannot be judged,
+        because this machine's clock is wrong.
         """
         (collected,) = self.database.gc([prefix.rstrip("/")])
         self._collect_records()
+        # By the store's time: a wrong clock, which the trash refuses, is no reason to wait.
+        due_ms = self._expire(prefix)
         purged, expires_ms = self._purge(prefix)
-        return UpkeepResult(purged, collected.objects, min(expires_ms, self._expire(prefix)), collected.waiting)
+        renewed = self._renew(prefix)
+        return UpkeepResult(purged, collected.objects, min(expires_ms, due_ms), collected.waiting, renewed)
+
+    def _renew(self, prefix: str) -> tuple[str, ...]:
+        """Measure lists and make them anew, where that is due; the names of the indexes that were made anew."""
+        ledger = self._ledger(prefix)
+        view = ledger.known()
+        if view.place is None or view.definition.closed is not None or not view.definition.indexes.lists:
+            return ()
+        from wormdb.engine.forward.renew import wants_care  # few collections have lists
+
+        if not wants_care(view.place.root, view.place.paths.root):
+            return ()
+        done: list[str] = []
+        ledger.tend_lists(lambda lists: done.extend(lists.tend()))
+        return tuple(done)
 
     def _expire(self, prefix: str) -> float:
         """Remove documents that are over, and bring that forward; when more of them are, by the store's time."""

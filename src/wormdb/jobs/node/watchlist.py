@@ -123,9 +123,9 @@ class WatchedCollection:
         self.retries_at = now + pace.retry_seconds(self.failures)
 
     def kept_up(self, done: UpkeepResult, now: float) -> None:
-        """Trash and garbage were looked at."""
+        """Trash, garbage and lists were looked at."""
         self.kept_up_at, self.expires_ms = now, done.expires_ms
-        self.is_changed = bool(done.purged or done.collected or done.waiting)
+        self.is_changed = bool(done.purged or done.collected or done.waiting or done.renewed)
 
     def upkeep_due_at(self, pace: Pace, store_ms: float) -> float:
         """When its trash and garbage are to be looked at, as far as is known at a time of the store."""

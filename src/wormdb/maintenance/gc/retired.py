@@ -185,7 +185,7 @@ def root_names(place: Place) -> Iterator[str]:
     for index in place.root.indexes:
         if index.lists is not None:
             folder = trees.folder(index.name)
-            yield from (folder + name for name in index.lists.names)
+            yield from (folder + name for name in index.list_names)
             continue
         nodes = trees.nodes(place.root, index.name)
         yield from (nodes.key(child.name) for child, _ in trees.reader(place.root, index).refs())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.statistics import IndexStatistics
     from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.kinds import Document
+    from wormdb.format.list_run import Calibration
     from wormdb.format.path import Path
 
 __all__ = [
@@ -266,6 +267,10 @@ class VectorFacts:
     runs: int = 0
     bytes: int = 0
     """Stored bytes of its lists."""
+    calibration: Calibration | None = None
+    """What its lists find, if that was measured."""
+    is_stale: bool = False
+    """Whether much has changed since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wormdb.engine.lists.centroids import count_lists
-from wormdb.engine.lists.definition import kind_for
+from wormdb.engine.lists.definition import is_stale, kind_for
 from wormdb.engine.lists.nearest import NearestReader
 from wormdb.engine.lists.read import read_lists
 from wormdb.engine.lists.vector_kind import VectorKind
@@ -15,6 +15,7 @@ from wormdb.query.sources.source import VectorFacts
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
+    from wormdb.format.list_run import ListHead
     from wormdb.format.root import IndexRoot
 
 __all__ = ["find_vector_facts", "open_nearest"]
@@ -29,14 +30,15 @@ def find_vector_facts(view: View) -> tuple[VectorFacts, ...]:
         kind = kind_for(index)
         assert isinstance(kind, VectorKind)
         stored = None if view.place is None else view.place.root.index(index.name)
+        changes = 0 if view.place is None else view.place.root.changes
         if view.place is None or (stored is not None and stored.lists is not None and not view.outdates(index)):
-            found.setdefault(kind.path, _facts_of(index.name, kind, stored))
+            found.setdefault(kind.path, _facts_of(index.name, kind, stored, changes))
     return tuple(found.values())
 
 
-def _facts_of(name: str, kind: VectorKind, stored: IndexRoot | None) -> VectorFacts:
+def _facts_of(name: str, kind: VectorKind, stored: IndexRoot | None, changes: int) -> VectorFacts:
     head = None if stored is None else stored.lists
-    if head is None:
+    if stored is None or head is None:
         return VectorFacts(name, kind.path, kind.dimensions, kind.distance)
     return VectorFacts(
         name,
@@ -44,10 +46,18 @@ def _facts_of(name: str, kind: VectorKind, stored: IndexRoot | None) -> VectorFa
         kind.dimensions,
         kind.distance,
         entries=head.entries,
-        lists=1 if head.trained is None else count_lists(head.trained.documents),
+        lists=_count_lists(head),
         runs=len(head.runs),
         bytes=head.size,
+        calibration=head.calibration,
+        is_stale=is_stale(stored, changes),
     )
+
+
+def _count_lists(head: ListHead) -> int:
+    if head.calibration is not None:
+        return head.calibration.lists
+    return 1 if head.trained is None else count_lists(head.trained.documents)
 
 
 def open_nearest(view: View, name: str, ledger: Ledger) -> NearestReader:
