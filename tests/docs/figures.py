@@ -21,7 +21,7 @@ from wormdb.engine.tree import statistics
 from wormdb.engine.tree.nodes import BYTES_TARGET, ENTRIES_TARGET
 from wormdb.files.adopt.stage import PART_BYTES
 from wormdb.files.write.tables import SMALL_BYTES
-from wormdb.format import field_statistics, frequent, list_part
+from wormdb.format import field_statistics, frequent, list_columns, list_part
 from wormdb.format.block import PAGE_BYTES
 from wormdb.jobs import analyze
 from wormdb.jobs.costs import INDEX_BYTES, PACKED, SPARE
@@ -176,6 +176,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("of more than {} names or {} bytes", (limits.FOUND_PATH_DEPTH_MAX, limits.FOUND_PATH_BYTES_MAX)),
         ("entries through `rn` stay for {} after it", (_REMOVED,)),
         ("About {} of short lists share a page", (kib(list_part.PAGE_BYTES),)),
+        ("A page of columns has about {} of lists by places", (kib(list_columns.COLUMN_PAGE_BYTES),)),
         ("are pages of {:,}, in ascending order", (list_part.IDS_PER_PAGE,)),
     ],
     "docs/design/0036-lists.md": [

@@ -64,6 +64,7 @@ def golden_files() -> dict[str, bytes]:
         "transaction_record.bin": encode_record(samples.transaction_record()),
         "transaction_floor.bin": encode_floor(samples.transaction_floor()),
         "entry_lists.bin": encode_entry(list_samples.list_entry(), collection=samples.COLLECTION),
+        "list_columns.bin": list_samples.column_part(),
         "list_part.bin": list_samples.list_part(is_packed=False),
         "list_part_packed.bin": list_samples.list_part(is_packed=True),
         "list_trained.bin": encode_trained(b"trained" * 9, identity=list_samples.LIST_IDENTITY),

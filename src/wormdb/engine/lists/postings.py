@@ -92,7 +92,7 @@ class TextReader:
     _numpy: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self._numpy = load("numpy")
+        self._numpy = load("numpy", "text")
         self._labels: dict[tuple[int, int], Label | None] = {}
         runs = ",".join(run.parts[0].name if run.parts else "" for run in self.lists.head.runs)
         self._state = f"{'' if self.lists.folder is None else self.lists.folder.folder}{runs}"

@@ -132,7 +132,7 @@ class ListReader:
         found = self.folder.pages(asked)
         raw: dict[bytes, list[tuple[int, StoredList]]] = {}
         for number, name, page in places:
-            for key in found[name, page].bodies:
+            for key in found[name, page].keys:
                 if key.startswith(prefix) and (one := self._decoded(key, found[name, page])) is not None:
                     raw.setdefault(key, []).append((number, one))
         if lists_max is not None and len(raw) > lists_max:
@@ -207,6 +207,8 @@ class ListReader:
 
     def _decoded(self, key: bytes, page: CheckedPage) -> StoredList | None:
         """A list of a page; None if it is not there."""
+        if page.columns is not None:
+            return page.columns.find(key)  # what is made of it is kept by those who make it
         found = page.decoded.get(key)
         if found is None and (body := page.bodies.get(key)) is not None:
             name = f"list {key!r} of {'' if self.folder is None else self.folder.folder}"

@@ -117,7 +117,7 @@ def _ranked(places: Places, scores: Floats, first: int) -> Iterator[tuple[list[i
     """Places with their scores, the best first and ties in order of place: at least `first`, then all others."""
     rest: Any = None
     if len(scores) > max(_PUT_IN_ORDER, 2 * first):
-        least = load("numpy").partition(scores, len(scores) - first)[len(scores) - first]
+        least = load("numpy", "text").partition(scores, len(scores) - first)[len(scores) - first]
         is_first = scores >= least
         rest = ~is_first
         yield _put_in_order(places[is_first], scores[is_first])
@@ -144,7 +144,7 @@ class _WordJoin:
     def __init__(
         self, tree: Expression, scored: Sequence[SearchTerm], words: dict[SearchTerm, RunWord], reader: TextReader
     ) -> None:
-        self._numpy = load("numpy")
+        self._numpy = load("numpy", "text")
         self._words = words
         self._reader = reader
         self._found: dict[SearchTerm, Places | slice] = {}
