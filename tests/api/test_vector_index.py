@@ -269,8 +269,8 @@ def test_a_process_without_the_extra_writes_and_says_what_it_lacks(
     assert things.describe_index("v").entries == 701
 
 
-def lacking(module: str) -> Any:
-    raise MissingExtraError(f"indexes of vectors needs the package {module}", fix="pip install 'wormdb[vector]'")
+def lacking(module: str, extra: str) -> Any:
+    raise MissingExtraError(f"indexes of vectors needs the package {module}", fix=f"pip install {extra}")
 
 
 def model_with(index: dict[str, Any]) -> dict[str, Any]:
