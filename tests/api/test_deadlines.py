@@ -152,6 +152,7 @@ COLLECTION_OTHERS = {
     *("to_pandas", "to_polars", "drop_index", "describe_index", "analyze_index", "build_index"),
     *("snapshot", "list_snapshots", "restore_snapshot", "list_trashed", "restore", "purge", "purge_expired"),
     *("empty_trash", "functions", "estimated_document_count", "head", "columns", "expire"),
+    *("retain", "get_retention"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
 DATABASE_OTHERS = {

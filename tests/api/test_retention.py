@@ -17,7 +17,8 @@ from tests.engine.forward.compact_rig import compact_list
 from tests.engine.sweeps.commits import World, world_of
 from wormdb.api.database import Database
 from wormdb.engine.forward.compact import Aim
-from wormdb.errors import SchemaError, SnapshotTooOldError, WormError
+from wormdb.errors import InvalidRequestError, SchemaError, SnapshotTooOldError, WormError
+from wormdb.jobs.costs import measure_usage
 from wormdb.schema.load import load_schema
 from wormdb.settings import LOG_RETENTION_MS_MIN, Settings
 from wormdb.storage.meter import MeteredStore
@@ -210,6 +211,86 @@ def test_forwarding_drops_with_the_runs_that_it_merges() -> None:
     assert findings(database) == ()
 
 
+# --- without a model ---
+
+
+def plain(world: World) -> Collection[Document]:
+    return opened(world)["plain"]
+
+
+def test_a_collection_without_a_model_keeps_what_was_said() -> None:
+    world = World()
+    things = plain(world)
+    for value in range(5):
+        things.save({"id": "a", "v": value})
+    assert things.get_retention() == {}
+    things.retain(versions=3)
+    assert (things.get_retention(), seqs(things)) == ({"versions": 3}, [3, 4, 5])
+    things.forward()
+    fresh = plain(world)
+    assert (fresh.get_retention(), seqs(fresh)) == ({"versions": 3}, [3, 4, 5])
+    fresh.retain(keep=timedelta(days=2), versions=4)
+    assert fresh.get_retention() == {"keep": "172800s", "versions": 4}
+    with pytest.raises(SnapshotTooOldError, match="no more of history is kept than keep=172800s, versions=4"):
+        fresh.find_by_id("a", as_of=1)
+    fresh.retain()
+    assert (things.get_retention(), seqs(things)) == ({}, [1, 2, 3, 4, 5]), "nothing has gone yet"
+    world.manual.advance(10**7)
+    things.retain(keep="1h")
+    assert seqs(things) == [5]
+
+
+def test_a_rule_that_was_said_is_a_put_and_lives_in_the_root() -> None:
+    world = World()
+    database = opened(world)
+    things = database["plain"]
+    things.save({"id": "a"})
+    before = database.cost()
+    number = things.retain(versions=1)
+    used = database.cost()
+    assert (number, used.puts - before.puts) == (2, 1)
+    things.forward()
+    root = database._site("plain/").register.read().root
+    assert root is not None
+    assert root.retained is not None
+    database.drop("plain")
+    things.save({"id": "a"})
+    assert things.get_retention() == {}, "another collection"
+
+
+@pytest.mark.parametrize("rule", [{"versions": 0}, {"versions": True}, {"keep": "soon"}, {"keep": "0d"}, {"keep": 5}])
+def test_a_rule_that_means_nothing_is_refused(rule: dict[str, Any]) -> None:
+    things = plain(World())
+    with pytest.raises(InvalidRequestError):
+        things.retain(**rule)
+    assert things.count() == things._ledger.view().number == 0
+
+
+def test_a_model_that_says_how_much_is_kept_has_the_word() -> None:
+    notes = opened(World(), versions=2).model("Note")
+    notes.save({"id": "a", "v": 1})
+    with pytest.raises(InvalidRequestError, match="the model Note says how much of history is kept"):
+        notes.retain(versions=5)
+    assert notes.get_retention() == {"versions": 2}
+
+
+def test_costs_tell_what_is_saved() -> None:
+    world = World()
+    database = opened(world)
+    notes = database.model("Note")
+    notes.retain(versions=2)
+    for value in range(8):
+        notes.save({"id": "a", "v": value})
+        notes.forward()
+    collect(world, database)
+    merge(database)
+    assert stored(database, "a") == [7, 8]
+    saved = measure_usage(world, now_ms=world.manual.now_ms()).history
+    assert (saved.collections, saved.versions) == (1, 6)
+    assert saved.bytes > 0
+    assert saved.dollars > 0
+
+
 # --- faults ---
 
 
@@ -231,6 +312,32 @@ def prepared() -> World:
     collect(world, database)
     notes.save({"id": "b", "v": 9})
     return world
+
+
+def test_a_rule_that_is_said_is_in_force_or_not_after_a_fault_at_any_request() -> None:
+    def say(store: Store) -> None:
+        things = opened(store)["plain"]
+        things.retain(versions=1)
+        things.forward()
+
+    def made() -> World:
+        world = World()
+        for value in range(3):
+            plain(world).save({"id": "a", "v": value})
+        return world
+
+    def look(case: SweepCase[Any]) -> None:
+        assert isinstance(case.inner, World)
+        found = plain(case.inner)
+        is_said = bool(found.get_retention())
+        assert is_said or case.error is not None, case.label
+        assert seqs(found) == ([3] if is_said else [1, 2, 3]), case.label
+        say(case.inner)
+        assert seqs(plain(case.inner)) == [3], case.label
+        (checked,) = opened(case.inner).verify(["plain"])
+        assert checked.findings == (), case.label
+
+    assert sweep(made, say, look, faults=FAULTS, page_keys=1000) > 4 * len(FAULTS)
 
 
 @pytest.mark.parametrize("work", ["merge", "forward"])
@@ -308,14 +415,17 @@ STEPS = st.lists(
 
 
 @settings(max_examples=20)
-@given(STEPS, st.sampled_from([None, 1, 2]), st.sampled_from([None, 1, 3]))
+@given(STEPS, st.sampled_from([None, 1, 2]), st.sampled_from([None, 1, 3]), st.booleans())
 def test_every_read_of_the_past_follows_from_the_rule_and_the_time(
-    steps: list[tuple[str, str]], hours: int | None, versions: int | None
+    steps: list[tuple[str, str]], hours: int | None, versions: int | None, is_said: bool
 ) -> None:
     world = World()
     rule: dict[str, Any] = {"keep": None if hours is None else f"{hours}h", "versions": versions}
-    database = opened(world, **{name: value for name, value in rule.items() if value is not None})
+    rule = {name: value for name, value in rule.items() if value is not None}
+    database = opened(world, **({} if is_said else rule))
     notes = database.model("Note")
+    if is_said:
+        notes.retain(**rule)
     past = _Past(None if hours is None else hours * HOUR_MS, versions)
     begun = world.manual.now_ms()
     for turn, (kind, name) in enumerate(steps):

@@ -212,6 +212,16 @@ class AsyncCollection(
         """Have documents end by themselves: at the date in `field`, or `after` it, such as '7d'. The log number; 1 PUT."""
         return cast("int", await self._runner.call(self._inner.expire, field, after, timeout=timeout))
 
+    async def retain(
+        self, *, keep: str | timedelta | None = None, versions: int | None = None, timeout: float | None = None
+    ) -> int:
+        """Keep no more of history: for how long ('30d') a version stays after another followed it, how many, or both."""
+        return cast("int", await self._runner.call(self._inner.retain, keep=keep, versions=versions, timeout=timeout))
+
+    async def get_retention(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """How much of history is kept, by the model or by `retain`: `keep`, `versions`; empty if all is. As a read."""
+        return cast("dict[str, Any]", await self._runner.call(self._inner.get_retention, timeout=timeout))
+
     def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> AsyncBatch[T]:
         """Several changes that happen together or not at all. No requests until it is flushed."""
         from wormdb.aio.batch import AsyncBatch

@@ -295,6 +295,28 @@ class Collection(NotebookMethods[T], ModifyMethods[T], IndexMethods[T], BlobMeth
 
         return set_expiry(self._access, field, after)
 
+    @commits
+    def retain(
+        self, *, keep: str | timedelta | None = None, versions: int | None = None, timeout: float | None = None
+    ) -> int:
+        """Keep no more of history: for how long ("30d") a version stays after another followed it, how many, or both.
+
+        The log number; 1 PUT. The newest version always stays; without both all are kept again, but what is gone does
+        not come back. From that moment of the store's time on readers are shown no more; what is stored goes with the
+        merges of forwarding and compaction, once the log has forgotten it. Raises InvalidRequestError if the model says
+        how much is kept, or keeps readable files of versions, and for what is not a duration or a number from 1 on.
+        """
+        from wormdb.api.retention import set_retention  # few collections have one
+
+        return set_retention(self._access, keep, versions)
+
+    @reads
+    def get_retention(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """How much of history is kept, by the model or by `retain`: `keep`, `versions`; empty if all is. As a read."""
+        from wormdb.api.retention import retention_of
+
+        return retention_of(self._access)
+
     def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> Batch[T]:
         """Several changes that happen together or not at all. No requests until it is flushed."""
         by = self._access.by(actor, metadata)

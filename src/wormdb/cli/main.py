@@ -50,6 +50,7 @@ VERBS = {
     "push": "Bring what changed in a folder of files to a bucket.",
     "put": "Save one document: it is new, or replaces the one that has its id.",
     "rename": "Give a collection without a model another name, with all that it has.",
+    "retain": "Say how much of the history of documents is kept, or show it.",
     "rollback": "Bring a document back to what one of its changes left, also if it is deleted now.",
     "schema": "Show, compare and change the definitions of a database, or infer them from data.",
     "serve": "Serve a database to clients of Redis's protocol, by Kronotop's commands.",

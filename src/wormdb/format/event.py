@@ -31,6 +31,7 @@ __all__ = [
     "FilesSwitched",
     "FunctionDropped",
     "FunctionRegistered",
+    "HistoryRetained",
     "IndexBuilding",
     "IndexCreated",
     "IndexDropped",
@@ -161,6 +162,15 @@ class ExpirySet(_Event, frozen=True, tag="expiry"):
     after_ms: Count = msgspec.field(name="a", default=0)
     since_ms: Count = msgspec.field(name="s", default=0)
     """When this was said, by the store's time as its writer knew it: for states of the past."""
+
+
+class HistoryRetained(_Event, frozen=True, tag="retain"):
+    """No more of a document's history is kept from here on than this says; all of it without both."""
+
+    keep: str | None = msgspec.field(name="d", default=None)
+    """How long a version stays after another followed it, as it was written: 30d."""
+    versions: Count | None = msgspec.field(name="v", default=None)
+    """How many versions of a document stay at most, with the newest."""
 
 
 class ShardsChanged(_Event, frozen=True, tag="shards"):
@@ -307,6 +317,7 @@ Event = (
     | FunctionDropped
     | FilesSwitched
     | ExpirySet
+    | HistoryRetained
     | ShardsChanged
     | CollectionClosed
     | JobOpened

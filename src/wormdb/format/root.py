@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
-from wormdb.format.event import CollectionClosed, ExpirySet, FilesSwitched, TransactionPrepared
+from wormdb.format.event import CollectionClosed, ExpirySet, FilesSwitched, HistoryRetained, TransactionPrepared
 from wormdb.format.frame import (
     Count,
     Digest,
@@ -62,8 +62,9 @@ _VERSION_TRANSACTIONS: Final = 3
 _VERSION_REMOVED: Final = 4
 """Of a root with `removed_at`: a release that does not know it would delete entries that others still need."""
 _VERSION_ENDS: Final = 5
-"""Of a root with an index of lists, an erasure, an expiry or dropped history: a release that does not know them would
-take lists for a tree, name blocks again that were made before, show documents whose time is over, or miss versions."""
+"""Of a root with an index of lists, an erasure, an expiry, or history that is not all kept: a release that does not
+know them would take lists for a tree, name blocks again that were made before, show documents whose time is over, or
+miss versions."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -235,6 +236,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """History has every change after this log number."""
     dropped_through: Count = msgspec.field(name="hd", default=0)
     """Of versions that were followed by others up to this log number, some are gone: the model keeps no more."""
+    retained: HistoryRetained | None = msgspec.field(name="hr", default=None)
+    """How much of history is kept where the model does not say; None if it was never said, or all is kept again."""
     jobs: tuple[JobOutcome, ...] = msgspec.field(name="j", default=())
     retired: tuple[RetiredObject, ...] = msgspec.field(name="x", default=())
     retired_older: ObjectRef | None = msgspec.field(name="xo", default=None)
@@ -322,6 +325,7 @@ def _version(root: Root) -> int:
         root.expiries
         or root.erased_through
         or root.dropped_through
+        or root.retained is not None
         or any(index.lists is not None for index in root.indexes)
     ):
         return _VERSION_ENDS

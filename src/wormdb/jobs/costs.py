@@ -11,17 +11,29 @@ from dataclasses import dataclass, fields
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.root import Register
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.node.pace import LEAF_ENTRIES, CollectionLoad, Pace
 from wormdb.settings import DAY_MS, MIB, Settings
 from wormdb.storage.meter import AZURE_HOT, GCS_STANDARD, S3_EXPRESS, S3_STANDARD, Prices, RequestKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from wormdb.storage.store import Store
 
-__all__ = ["PRICE_LISTS", "Bill", "BillItem", "BucketUsage", "ObjectUsage", "Workload", "measure_usage", "predict"]
+__all__ = [
+    "PRICE_LISTS",
+    "Bill",
+    "BillItem",
+    "BucketUsage",
+    "HistorySaving",
+    "ObjectUsage",
+    "Workload",
+    "measure_usage",
+    "predict",
+]
 
 PRICE_LISTS: dict[str, Prices] = {
     "s3": S3_STANDARD,
@@ -322,6 +334,20 @@ class ObjectUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class HistorySaving:
+    """What is not stored of history, because models or `retain` keep less than all."""
+
+    collections: int = 0
+    """Those of which something is gone."""
+    versions: int = 0
+    """That are gone, about: changes that came together count as one."""
+    bytes: int = 0
+    """What they would take, by the versions that are there."""
+    dollars: float = 0
+    """A month."""
+
+
+@dataclass(frozen=True, slots=True)
 class BucketUsage:
     """What lies in a bucket."""
 
@@ -330,6 +356,7 @@ class BucketUsage:
     days: float
     """The time looked at for `written`."""
     kinds: tuple[ObjectUsage, ...]
+    history: HistorySaving
     write_dollars: float
     """At least, for a month like the time looked at: what was written and deleted again is not seen."""
 
@@ -366,12 +393,17 @@ def _kind_of(key: str) -> str:
 
 
 def measure_usage(store: Store, *, now_ms: int, prices: Prices = S3_STANDARD, days: float = 7) -> BucketUsage:
-    """Objects and bytes by kind, and what was written in the last `days`. 1 LIST for each 1,000 objects."""
+    """Objects and bytes by kind, and what was written in the last `days`.
+
+    1 LIST for each 1,000 objects, and 1 GET for each collection, which tells what is not kept of history.
+    """
     if not 0 < days <= 3_650:
         raise InvalidRequestError(f"days={days:g}", reason="it must be above 0, and at most 3650")
     objects: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     written: Counter[str] = Counter()
+    past: Counter[str] = Counter()
+    folders: list[str] = []
     since = now_ms - days * DAY_MS
     for page in store.list():
         for entry in page.objects:
@@ -379,9 +411,27 @@ def measure_usage(store: Store, *, now_ms: int, prices: Prices = S3_STANDARD, da
             objects[kind] += 1
             sizes[kind] += entry.size
             written[kind] += entry.modified >= since
+            if kind == "roots":
+                folders.append(entry.key.removesuffix(".worm.db/block0"))
+            elif kind == "history":
+                past[entry.key.partition(".worm.db/")[0]] += entry.size
     kinds = tuple(
         ObjectUsage(name, objects[name], size, prices.of_storage(size), written[name])
         for name, size in sizes.most_common()
     )
     puts = prices.of_requests(RequestKind.PUT, written.total()) * DAYS / days
-    return BucketUsage(store.name, prices.name, days, kinds, puts)
+    return BucketUsage(store.name, prices.name, days, kinds, _saving(store, folders, past, prices), puts)
+
+
+def _saving(store: Store, folders: Iterable[str], past: Counter[str], prices: Prices) -> HistorySaving:
+    collections = versions = size = 0
+    for folder in folders:
+        root = Register(store, EnginePaths.of_collection(folder), folder).read().root
+        if root is None or not root.dropped_through:
+            continue
+        rows = sum(one.rows for one in root.history) + sum(one.rows for one in root.history_pages)
+        others = sum(one.rows for one in root.attached) + sum(one.rows for one in root.attached_pages)
+        gone = max(root.changes - rows - others, 0)
+        collections, versions = collections + 1, versions + gone
+        size += past[folder] * gone // max(rows, 1)
+    return HistorySaving(collections, versions, size, prices.of_storage(size))

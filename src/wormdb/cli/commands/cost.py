@@ -51,7 +51,8 @@ def command(
 
     Without --used nothing is asked of any store: the bill of a month follows from the
     numbers given. With --used the bucket is listed (1 request for each 1,000 objects)
-    and its objects are summed up by kind. Prices are list prices in US dollars.
+    and its objects are summed up by kind; the root of each collection (1 GET) tells what
+    is not kept of history. Prices are list prices in US dollars.
     """
     prices = PRICE_LISTS[store]
     source = click.get_current_context().get_parameter_source("url")
@@ -84,7 +85,7 @@ def _as_json(found: BucketUsage) -> Mapping[str, Any]:
     sums = {"bytes": found.bytes, "storageDollars": found.storage_dollars}
     plain = msgspec.to_builtins(found)
     return {
-        **{name: plain[name] for name in ("store", "prices", "days", "kinds")},
+        **{name: plain[name] for name in ("store", "prices", "days", "kinds", "history")},
         **sums,
         "writeDollars": found.write_dollars,
     }
@@ -108,6 +109,12 @@ def _print_used(found: BucketUsage) -> None:
     ]
     print_table(("what", "objects", "stored", "dollars a month", f"written in {found.days:g} days"), rows)
     click.echo(f"storage ${found.storage_dollars:,.2f} a month; writes at least ${found.write_dollars:,.2f} a month")
+    saved = found.history
+    if saved.collections:
+        size = _counted("bytes", saved.bytes)
+        click.echo(
+            f"history that is not kept saves about {saved.versions:,} versions, {size}, ${saved.dollars:,.4f} a month"
+        )
 
 
 def _counted(unit: str, count: float) -> str:

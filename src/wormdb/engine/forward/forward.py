@@ -200,6 +200,7 @@ class Forwarder:
             versions=view.definition.versions,
             functions=view.definition.functions,
             expiries=view.definition.expiries,
+            retained=view.definition.retained,
             pending=carried(view.pending),
             jobs=stage.jobs.outcomes(),
             changes=root.changes + len(step.net) + (0 if step.attached is None else _rows(step.attached)),

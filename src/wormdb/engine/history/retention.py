@@ -58,7 +58,7 @@ class RetentionBound:
 
 def too_old(as_of: AsOf, rule: HistoryDefinition | None) -> SnapshotTooOldError:
     """The error for a moment whose versions are not kept."""
-    reason = "versions of that time were dropped" if rule is None else f"the model keeps no more of history than {rule}"
+    reason = "versions of that time were dropped" if rule is None else f"no more of history is kept than {rule}"
     return SnapshotTooOldError(f"the state as of {as_of}", reason=reason, fix="ask for a later moment")
 
 

@@ -22,6 +22,7 @@ from wormdb.format.event import (
     FilesSwitched,
     FunctionDropped,
     FunctionRegistered,
+    HistoryRetained,
     IndexBuilding,
     IndexCreated,
     IndexDropped,
@@ -196,6 +197,8 @@ class Definition:
     """The names that stand for filters, in order."""
     expiries: tuple[ExpiryEntry, ...] = ()
     """What was said about the end of documents, in order; the last is in force. Empty: nothing ever was."""
+    retained: HistoryRetained | None = None
+    """How much of history is kept, where the model does not say; None if all of it is."""
     closed: CollectionClosed | None = None
     """Set if the collection was removed: it has no documents and takes none. The rest is what it was."""
     _columns: tuple[ColumnSpec, ...] | None = field(default=None, init=False, compare=False, repr=False)
@@ -222,8 +225,14 @@ class Definition:
 
     @property
     def retention(self) -> HistoryDefinition | None:
-        """How much of history is kept; None if all of it is."""
-        return self.model.history if self.model is not None and self.model.history.is_limited else None
+        """How much of history is kept, by the model or as it was said; None if all of it is."""
+        if self.model is not None and self.model.history.is_limited:
+            return self.model.history
+        if self.retained is None:
+            return None
+        from wormdb.schema.model import HistoryDefinition
+
+        return HistoryDefinition(keep=self.retained.keep, versions=self.retained.versions)
 
     @property
     def unique(self) -> tuple[Index, ...]:
@@ -281,6 +290,7 @@ class Definition:
             blobs=BlobStates.of_root(root),
             functions=root.functions,
             expiries=root.expiries,
+            retained=root.retained,
             closed=root.closed,
         )
 
@@ -316,6 +326,9 @@ class Definition:
 
                     expiries = after_expiry(definition.expiries, event, number)
                     definition = replace(definition, number=number, expiries=expiries)
+                case HistoryRetained():
+                    rule = event if event.keep is not None or event.versions is not None else None
+                    definition = replace(definition, number=number, retained=rule)
                 case CollectionClosed():
                     definition = replace(definition, number=number, closed=event)
                 case _:

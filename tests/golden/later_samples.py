@@ -1,4 +1,4 @@
-"""A rename, for the golden files."""
+"""A rename, and history that is not all kept, for the golden files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tests.golden.samples import PATH, closed_root, closing_entry, write_id
-from wormdb.format.event import CollectionClosed
+from tests.golden.samples import PATH, closed_root, closing_entry, root, write_id
+from wormdb.format.event import CollectionClosed, HistoryRetained
 
 if TYPE_CHECKING:
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root
 
-__all__ = ["renaming_entry", "stage_root"]
+__all__ = ["renaming_entry", "retained_root", "retaining_entry", "stage_root"]
 
 
 def stage_root() -> Root:
@@ -27,3 +27,15 @@ def renaming_entry() -> Entry:
     return structs.replace(
         closing_entry(), write_id=write_id(56), events=(CollectionClosed(reason="rename", follows=("org/new/",)),)
     )
+
+
+def retaining_entry() -> Entry:
+    """Less of history is kept from here on."""
+    return structs.replace(
+        closing_entry(), write_id=write_id(57), events=(HistoryRetained(keep="30d", versions=50), HistoryRetained())
+    )
+
+
+def retained_root() -> Root:
+    """A root that says how much of history is kept."""
+    return structs.replace(root(), retained=HistoryRetained(versions=50))
