@@ -299,6 +299,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("| rebuild | 7 | {} |", (mib(auto_bytes("rebuild")),)),
         ("| analyze | 6 | {} |", (mib(auto_bytes("analyze")),)),
         ("| verify | 2 | {} |", (mib(auto_bytes("verify")),)),
+        ("| embed, with a function that takes no time | 1 | {} |", (mib(auto_bytes("embed")),)),
     ],
     "docs/how-to/local-folder.md": [
         ("younger than {} ms waits {} ms", (TICK_MS, TICK_MS + 1)),

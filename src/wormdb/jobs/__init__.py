@@ -13,7 +13,19 @@ PUBLIC = {
 }
 PUBLIC_TO = {
     "cli": (
-        *("aggregate", "analyze", "compact", "costs", "export", "parts", "plain_text", "rebuild", "records", "sources"),
+        *(
+            "aggregate",
+            "analyze",
+            "compact",
+            "costs",
+            "embed",
+            "export",
+            "parts",
+            "plain_text",
+            "rebuild",
+            "records",
+            "sources",
+        ),
         *("node.claim", "node.endpoint", "node.node", "node.overview", "node.pace", "node.rounds"),
     ),
     "server": ("node.claim", "node.endpoint", "node.node", "node.pace", "node.shards"),

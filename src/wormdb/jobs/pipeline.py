@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wormdb.jobs.aggregate import AggregateOptions, aggregate
 from wormdb.jobs.analyze import Analysis, AnalyzeOptions, analyze
 from wormdb.jobs.compact import CompactOptions, CompactPlan, CompactResult, compact, plan_compact
+from wormdb.jobs.embed import EmbedFunction, EmbedOptions, EmbedResult, embed
 from wormdb.jobs.export import ExportOptions, ExportResult, export
 from wormdb.jobs.history import HistoryExport, HistoryForm, export_history
 from wormdb.jobs.import_ import FileRecords, ImportReport, import_files
@@ -60,6 +61,10 @@ class Pipeline:
     def import_runner(self) -> Runner | None:
         """What reads files of an import in parts; None if this process reads them one after the other."""
         return None if type(self.runner) is LocalRunner else self.runner
+
+    def embed(self, function: str | EmbedFunction, options: EmbedOptions) -> EmbedResult:
+        """Give documents the vectors that a function makes of them; costs and raises as `wormdb.jobs.embed.embed`."""
+        return embed(self.where, function, options, self.runner, self.told)
 
     def export_history(
         self, target: str, *, form: HistoryForm = "parquet", overwrite: bool = False, tasks: int | None = None

@@ -143,6 +143,7 @@ def reading_lines(place: Path) -> dict[str, list[list[str]]]:
         ],
         "table export": [["table", "export", "notes", *on, "--format", form] for form in ("csv", "ndjson", "json")]
         + [["table", "export", "notes", *on, "--to", str(place / "out")]],
+        "table embed": [["table", "embed", "notes", f"{evil}:f", "--from", "x", "--to", evil, *on]],
         "table files": [["table", "files", "notes", *on]],
         "history": [["history", "Customer", "other", *on], ["history", "Customer", "other", *on, "--json"]],
         "diff": [["diff", "Customer", "other", "1", "1", *on]],

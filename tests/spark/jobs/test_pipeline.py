@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +13,14 @@ import wormdb
 from tests.cli.printed import worm
 from tests.engine.lists.rig import shown_lists
 from tests.jobs.rig import customers
+from tests.jobs.toy_vectors import vector_of
 from wormdb.engine.lists.read import read_lists
 from wormdb.errors import CorruptionError
 from wormdb.jobs import sources
 from wormdb.jobs.aggregate import AggregateOptions
 from wormdb.jobs.analyze import AnalyzeOptions
 from wormdb.jobs.compact import CompactOptions
+from wormdb.jobs.embed import EmbedOptions
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.import_ import FileRecords
 from wormdb.jobs.pipeline import local_pipeline
@@ -25,8 +28,6 @@ from wormdb.jobs.rebuild import RebuildOptions
 from wormdb.spark.jobs import history, pipeline
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from wormdb.jobs.work import JobProgress
@@ -202,6 +203,26 @@ def test_workers_rebuild_vectors_and_words_as_one_process_does_and_shuffle_nothi
             found = [(row["id"], score) for row, score in db["things"].find(**asked).scored()]
             assert found == [(row["id"], score) for row, score in other["things"].find(**asked).scored()]
             assert len(found) >= 20
+
+
+def test_workers_embed_each_document_once(spark: SparkSession, tmp_path: Path) -> None:
+    url = str(tmp_path / "db")
+    with wormdb.connect(url) as db:
+        things = db["things"]
+        things.create_vector_index("v", dimensions=3, distance="euclidean")
+        things.insert_many([{"id": number, "title": f"t{number}"} for number in range(50)])
+        things.update_one({"_id": 7}, {"$set": {"v": [1.0, 2.0, 3.0]}})
+        number = db["things"]._ledger.view().number
+        steps: list[JobProgress] = []
+        jobs = pipeline(spark, url, collection="things", told=steps.append)
+        options = EmbedOptions(("title",), "v", batch_rows=10, folder=str(Path.cwd()))
+        done = jobs.embed("tests.jobs.toy_vectors:of_texts", options)
+        assert (done.embedded, done.batches, done.dimensions) == (49, 5, 3)
+        assert db["things"]._ledger.view().number == number + 5
+        assert (steps[-1].job, steps[-1].done) == ("embed", 4)
+        assert jobs.embed("tests.jobs.toy_vectors:of_texts", options).embedded == 0
+        found = things.find(near={"v": {"vector": vector_of("t33"), "k": 10, "exact": True}})
+        assert [(row["id"], score) for row, score in found.scored()] == [(number, 1.0) for number in range(30, 40)]
 
 
 def test_tables_take_an_engine(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ MOVED: Final = {
     "aggregate": "table aggregate",
     "analyze": "table analyze",
     "compact": "table compact",
+    "embed": "table embed",
     "export": "table export",
     "history": "table history",
     "import": "import",

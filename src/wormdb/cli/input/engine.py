@@ -87,6 +87,7 @@ RATES: Final = {
     "aggregate": 200,
     "analyze": 6,
     "compact": 17,
+    "embed": 1,
     "export": 25,
     "history": 13,
     "import": 8,
@@ -94,7 +95,7 @@ RATES: Final = {
     "verify": 2,
 }
 """MiB of stored blocks, or of files that are imported, that one core does in a second of each job: processor time, of
-documents of 1 KB that are packed to half (`make bench ARGS=jobs`)."""
+documents of 1 KB that are packed to half (`make bench ARGS=jobs`). Of embed: with a function that takes no time."""
 LOCAL_MASTER: Final = "local[*]"
 """The master of Spark if none is named: all cores of this machine."""
 

@@ -14,6 +14,7 @@ VERBS = {
     "query": "Find documents, and show them.",
     "aggregate": "Count, add up and average documents, in groups or of all together.",
     "analyze": "Show what the values of each field are: kinds, ends, different and frequent ones.",
+    "embed": "Give documents the vectors that a function of yours makes of a field.",
     "export": "Write documents to standard output, or to files in a folder or a bucket.",
     "history": "Write every change of every document to files, for audits.",
     "rebuild": "Make blocks, columns and indexes again, up to date with the log.",
