@@ -15,7 +15,7 @@ import wormdb
 from tests.cli.printed import worm
 from tests.schema.strategies import models
 from wormdb.api.class_versions import CLASS_DOCUMENTS_MAX
-from wormdb.errors import ValidationError
+from wormdb.errors import SchemaMismatchError, ValidationError
 from wormdb.schema.difference import breaks
 from wormdb.schema.load import load_model
 from wormdb.schema.validate import new_document, validate
@@ -57,6 +57,21 @@ def test_a_compatible_class_is_applied_when_it_is_opened(url: str) -> None:
         assert definition.version == 2
         assert definition.model is not None
         assert list(definition.model.fields) == ["stars", "tags", "title"]
+
+
+def test_ids_of_a_class_may_become_any_text_and_not_the_other_way_round(url: str) -> None:
+    bare: Any = make_dataclass("Note", [("title", str)])
+    named: Any = make_dataclass("Note", [("title", str), ("id", str, field(default=""))])
+    with wormdb.connect(url) as before, wormdb.connect(url) as after:
+        old = before.model(bare)
+        old.insert(bare("first"))
+        notes = after.model(named)
+        notes.insert(named("second", "my-own"))
+        assert notes.find_by_id("my-own") == named("second", "my-own")
+        assert sorted(note.title for note in old) == ["first", "second"]
+        numbered: Any = make_dataclass("Note", [("id", int), ("title", str)])
+        with pytest.raises(SchemaMismatchError, match="keep the type of the id"):
+            after.model(numbered)
 
 
 def test_older_processes_go_on(url: str) -> None:

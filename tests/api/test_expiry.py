@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+import msgspec
+import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
-from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, UniqueViolationError
+from wormdb.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    SchemaError,
+    SchemaMismatchError,
+    UniqueViolationError,
+)
 from wormdb.query.request import Strategy
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
@@ -364,3 +373,82 @@ def test_reads_pay_for_expiry_only_where_there_is_one(world: World) -> None:
         collection.count()
         asked[name] = world.databases[0].cost().gets - before
     assert asked == {"plain": 2, "things": 2}, "one probe of the log each"
+
+
+def test_an_index_of_pymongo_says_it_too(world: World) -> None:
+    other = world.databases[0]["other"]
+    for _ in range(2):
+        made = other.create_index("at", expireAfterSeconds=3600)
+        assert (made.name, made.state) == ("at", "ready")
+    assert other._access.ledger.view().number == 2, "an index and a rule, once"
+    other.insert({"_id": "d0", "at": world.now})
+    world.clock.advance(3599)
+    assert other.count() == 1
+    world.clock.advance(1)
+    assert other.count() == 0
+    wrong: list[tuple[Any, Any]] = [("at", -1), ("at", "1h"), ("at", True), (["at", "b"], 5), ("_id", 5)]
+    for fields, seconds in wrong:
+        with pytest.raises(InvalidRequestError):
+            world.databases[0]["third"].create_index(fields, expireAfterSeconds=seconds)
+    for fields, seconds in (("at", 60), ("until", 3600)):
+        with pytest.raises(InvalidRequestError, match=r"one rule counts.*expire\("):
+            other.create_index(fields, expireAfterSeconds=seconds)
+    assert [one.name for one in other.indexes()] == ["_id", "at"]
+
+
+@dataclass
+class Session:
+    user: str
+    id: str = ""
+    worm_config: ClassVar[dict[str, Any]] = {"ttl": "1h"}
+
+
+class Token(msgspec.Struct):
+    until: datetime
+    id: str = ""
+    worm_config: ClassVar[dict[str, Any]] = {"expire_at": "until"}
+
+
+class Ticket(pydantic.BaseModel):
+    created: datetime
+    id: str = ""
+    worm_config: ClassVar[dict[str, Any]] = {"ttl": "1h", "expire_at": "created"}
+
+
+def test_a_class_says_when_its_documents_end() -> None:
+    world = World()
+    database = world.databases[0]
+    made: list[Any] = [
+        database.model(Session).insert(Session("ada")),
+        database.model(Token).insert(Token(world.now + timedelta(hours=1))),
+        database.model(Ticket).insert(Ticket(created=world.now)),
+    ]
+    collections: list[Any] = [database.model(Session), database.model(Token), database.model(Ticket)]
+    assert [one.count() for one in collections] == [1, 1, 1]
+    world.clock.advance(3600)
+    assert [one.count() for one in collections] == [0, 0, 0]
+    assert [one.find_by_id(document.id) for one, document in zip(collections, made, strict=True)] == [None] * 3
+    others: list[Any] = [world.databases[1].model(one) for one in (Session, Token, Ticket)]
+    assert [one.count() for one in others] == [0, 0, 0]
+    with pytest.raises(InvalidRequestError, match="says when its documents end"):
+        collections[0].create_index("user", expireAfterSeconds=5)
+
+
+def test_a_class_may_change_its_mind() -> None:
+    world = World()
+    sessions = world.databases[0].model(Session)
+    made = sessions.insert(Session("ada"))
+    longer: Any = dataclass(type("Session", (Session,), {"worm_config": {"ttl": "2h"}}))
+    world.clock.advance(3600)
+    assert sessions.count() == 0
+    assert [one.id for one in world.databases[1].model(longer).find()] == [made.id]
+    assert sessions.count() == 1, "the newest definition counts for every process"
+    wrong: Any = dataclass(type("Session", (Session,), {"worm_config": {"tll": "2h"}}))
+    with pytest.raises(SchemaError, match="known are: ttl, expire_at"):
+        world.databases[1].model(wrong)
+    schema = {"schemaVersion": "1.0", "models": {"Session": {"path": "@sessions/(id:uuid)", "ttl": "3h"}}}
+    with (
+        wormdb.connect("memory://", schema=schema) as declared,
+        pytest.raises(SchemaMismatchError, match="say ttl and expireAt in the schema"),
+    ):
+        declared.model(Session)

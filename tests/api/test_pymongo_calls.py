@@ -57,9 +57,9 @@ def table() -> list[Call]:
     return found
 
 
-def run(call: str, collection: Any) -> Any:
+def run(call: str, collection: Any, database: Any) -> Any:
     kinds = (DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne, ObjectId, ReturnDocument)
-    return plain(eval(call, {"c": collection, "re": re, **{kind.__name__: kind for kind in kinds}}))
+    return plain(eval(call, {"c": collection, "db": database, "re": re, **{kind.__name__: kind for kind in kinds}}))
 
 
 def plain(value: Any) -> Any:
@@ -80,20 +80,21 @@ def left(documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("call", table(), ids=str)
 def test_a_call_does_what_it_does_in_pymongo(call: Call) -> None:
-    theirs: Any = mongomock.MongoClient().db.c
+    their_database: Any = mongomock.MongoClient().db
+    theirs = their_database.c
     theirs.insert_many([dict(each) for each in DOCUMENTS])
     with wormdb.connect("memory://") as database:
         ours = database["c"]
         ours.insert_many(DOCUMENTS)
         if call.refusal is not None:
             with pytest.raises(wormdb.WormError, match=re.escape(call.refusal)):
-                run(call.text, ours)
+                run(call.text, ours, database)
             assert left(ours.find_all()) == left(DOCUMENTS), "nothing was written"
             return
         if call.returns is not None:
-            assert run(call.text, ours) == run(call.returns, ours)
+            assert run(call.text, ours, database) == run(call.returns, ours, database)
             return
-        assert run(call.text, ours) == run(call.text, theirs)
+        assert run(call.text, ours, database) == run(call.text, theirs, their_database)
         assert left(ours.find_all()) == left(list(theirs.find()))
 
 

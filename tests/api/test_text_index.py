@@ -12,11 +12,12 @@ import wormdb
 from wormdb.bql.search.fields import parse_fields
 from wormdb.bql.search.rank import rank_documents
 from wormdb.bql.search.search import SearchQuery
-from wormdb.errors import AlreadyExistsError, InvalidRequestError
+from wormdb.errors import AlreadyExistsError, InvalidRequestError, SchemaError
 from wormdb.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
@@ -159,3 +160,86 @@ def test_a_moment_is_searched_by_the_fields_of_the_index(shop: Collection[Docume
     assert shop.find(search="red").count() == 5
     assert shop.find(search="red", as_of=then).count() == 150
     assert shop.explain(search="red", as_of=then).strategy == "full_scan"
+
+
+def model_with(index: dict[str, Any], **others: Any) -> dict[str, Any]:
+    texts = {name: {"type": "string"} for name in ("title", "body")}
+    fields = {**texts, "parts": {"type": "array", "items": {"type": "object"}}}
+    model = {"path": "@things/(id:string)", "fields": fields, "indexes": {"words": index, **others}}
+    return {"schemaVersion": "1.0", "sourceOfTruth": "local", "models": {"Thing": model}}
+
+
+def test_a_model_may_declare_it(tmp_path: Path) -> None:
+    index = {"type": "text", "fields": ["title^3", "parts.text"], "language": "english", "stopWords": ["the"]}
+    schema = model_with(index, byTitle={"field": "title"})
+    with wormdb.connect(tmp_path, schema=schema) as database:
+        made = database.model("Thing")
+        made.insert({"id": "x", "title": "Running the shoes", "parts": [{"text": "red"}]})
+        made.insert({"id": "y", "title": "Red"})
+        made.forward()
+        assert [row["id"] for row in made.find(search="red")] == ["y", "x"]
+        with pytest.raises(InvalidRequestError, match="stop words are not indexed"):
+            made.find(search="the").count()
+        plan = str(made.explain(search="red run"))
+        assert "TextScan" in plan
+        described = made.describe_index("words")
+        assert (described.type, described.declared, described.state) == ("text", True, "ready")
+        assert described.options == {
+            "fields": ["title^3", "parts.text"], "language": "english", "stop_words": ["the"]
+        }  # fmt: skip
+        same = made.create_text_index(["title^3", "parts.text"], language="english", stop_words=["the"], name="words")
+        assert same.state == "ready"
+    with wormdb.connect(tmp_path, schema=schema) as again:
+        assert again.model("Thing").describe_index("words") == described
+
+
+def test_a_model_without_it_drops_it_and_another_language_makes_it_anew(tmp_path: Path) -> None:
+    index = {"type": "text", "field": "title", "language": "english"}
+    with wormdb.connect(tmp_path, schema=model_with(index)) as database:
+        database.model("Thing").insert({"id": "x", "title": "shoes"})
+        database.model("Thing").forward()
+    with wormdb.connect(tmp_path, schema=model_with({**index, "language": "none"})) as database:
+        database.apply_schema()
+        things = database.model("Thing")
+        things.forward()
+        assert things.find(search="shoe").count() == 0
+        assert things.find(search="shoes").count() == 1
+        assert things.describe_index("words").state == "ready"
+    with wormdb.connect(tmp_path, schema=model_with({"field": "body"})) as database:
+        database.apply_schema()
+        assert database.model("Thing").describe_index("words").type == "standard"
+
+
+@pytest.mark.parametrize(
+    ("index", "path"),
+    [
+        ({"type": "text", "field": "title", "language": "klingon"}, "language"),
+        ({"type": "text", "field": "title^0"}, "field"),
+        ({"type": "text", "fields": ["title^x", "body"]}, "fields.0"),
+        ({"type": "text", "fields": ["title", "title^2"]}, "fields.1"),
+        ({"type": "text", "field": "titel"}, "field"),
+        ({"type": "text", "field": "title", "unique": True}, "unique"),
+        ({"type": "text", "field": "title", "bsonType": "string"}, "bsonType"),
+        ({"type": "text", "field": "title", "dimensions": 3}, "dimensions"),
+        ({"type": "text", "field": "title", "stopWords": True}, "stopWords"),
+        ({"type": "text", "field": "title", "stopWords": [""]}, "stopWords"),
+        ({"type": "text", "field": "title", "stopWords": "the"}, "stopWords"),
+        ({"field": "title", "language": "english"}, "language"),
+        ({"field": "title", "stopWords": ["the"]}, "stopWords"),
+        ({"type": "text", "fields": ["title", *(f"parts.p{number}" for number in range(16))]}, "fields"),
+    ],
+)
+def test_a_model_with_mistakes_of_it_is_refused(index: dict[str, Any], path: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        wormdb.connect(MemoryStore(), schema=model_with(index))
+    assert [problem.path for problem in raised.value.problems] == [f"models.Thing.indexes.words.{path}"]
+
+
+def test_a_list_index_may_be_over_the_fields_of_another_index_of_the_model() -> None:
+    with wormdb.connect(MemoryStore(), schema=model_with({"field": "title"})) as database:
+        things = database.model("Thing")
+        things.insert({"id": "x", "title": "red"})
+        assert things.create_text_index("title").state == "ready"
+        assert things.create_vector_index("parts", dimensions=2).state == "ready"
+        with pytest.raises(InvalidRequestError, match="titel"):
+            things.create_text_index("titel", name="other")

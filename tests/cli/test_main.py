@@ -48,6 +48,7 @@ def test_no_arguments_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
         (["doctor", "--frob", "x"], 2, "No such option"),
         (["doctor", "ftp://x/y"], 2, "ftp"),
         (["doctor", "s3://"], 2, "bucket"),
+        (["node", "list", "s3://bucket/x"], 2, "Did you mean --url s3://bucket/x?"),
     ],
 )
 def test_wrong_usage_is_one_line_and_two(

@@ -22,13 +22,14 @@ from wormdb.engine.tree import statistics
 from wormdb.engine.tree.nodes import BYTES_TARGET, ENTRIES_TARGET
 from wormdb.files.adopt.stage import PART_BYTES
 from wormdb.files.write.tables import SMALL_BYTES
-from wormdb.format import field_statistics, frequent, list_part
+from wormdb.format import field_statistics, frequent, list_columns, list_part
 from wormdb.format.block import PAGE_BYTES
 from wormdb.jobs import analyze, costs
 from wormdb.jobs.costs import INDEX_BYTES, PACKED, SPARE
 from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.shares import TASK_BYTES
 from wormdb.jobs.sources import PIECE_BYTES
+from wormdb.maintenance.renaming import ROUNDS_MAX
 from wormdb.query.planner.cache import PLANS_MAX
 from wormdb.server.bucket_commands import BATCH_BYTES_MAX
 from wormdb.server.buckets import SEEN_SECONDS
@@ -176,6 +177,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("of more than {} names or {} bytes", (limits.FOUND_PATH_DEPTH_MAX, limits.FOUND_PATH_BYTES_MAX)),
         ("entries through `rn` stay for {} after it", (_REMOVED,)),
         ("About {} of short lists share a page", (kib(list_part.PAGE_BYTES),)),
+        ("A page of columns has about {} of lists by places", (kib(list_columns.COLUMN_PAGE_BYTES),)),
         ("are pages of {:,}, in ascending order", (list_part.IDS_PER_PAGE,)),
     ],
     "docs/design/0036-lists.md": [
@@ -186,6 +188,10 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "docs/design/0031-removal.md": [
         ("**The last entries stay for {}** after the first swap", (_REMOVED,)),
         ("for {} between two answers", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
+    ],
+    "docs/design/0039-rename.md": [
+        ("The claim stays for {} after the stage", (_REMOVED,)),
+        ("After {} rounds it gives up", (str(ROUNDS_MAX),)),
     ],
     "docs/design/0032-servers.md": [
         ("in the background {} later", (seconds(SUSPECT_SECONDS),)),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.golden.list_samples import LIST_IDENTITY, list_part
+from tests.golden.list_samples import LIST_IDENTITY, column_part, list_part
 from wormdb.errors import CorruptionError
+from wormdb.format.list_columns import ColumnPage, ColumnPages, names_in, steps_of
 from wormdb.format.list_part import (
     Directory,
     PartDraft,
+    StoredList,
     decode_directory,
     decode_ids,
     decode_list,
     encode_ids,
     encode_list,
     lists_in,
+    payload_columns,
 )
 
 ids = st.lists(st.binary(max_size=6), max_size=12)
@@ -115,3 +120,62 @@ def test_a_key_and_a_prefix_are_found_in_the_pages_that_have_them(size: int) -> 
     for low, high in ((b"01", b"02"), (b"", None), (b"059", b"06"), (b"9", None), (b"004", b"006")):
         found = {key for page in directory.pages_between(low, high) for key in pages[page]}
         assert {key for key in keys if key >= low and (high is None or key < high)} <= found
+
+
+shapes = st.lists(st.integers(1, 3), max_size=3).map(tuple)
+places = st.sets(st.integers(0, 2**32 - 1), max_size=9).map(sorted)
+
+
+@given(
+    found=st.dictionaries(st.binary(max_size=5), st.tuples(places, places).filter(any), max_size=9),
+    widths=shapes,
+    close=st.integers(0, 9),
+)
+def test_lists_in_columns_are_read_as_they_were_written(
+    found: dict[bytes, tuple[list[int], list[int]]], widths: tuple[int, ...], close: int
+) -> None:
+    draft = PartDraft(is_packed=True, form="columns", widths=widths)
+    pages = ColumnPages(draft, widths)
+    payload = bytes(range(sum(widths)))
+    for number, key in enumerate(sorted(found)):
+        own, gone = found[key]
+        pages.add(key, steps_of(own), [*payload_columns([payload] * len(own), widths)], steps_of(gone))
+        if number == close:
+            pages.close()
+    pages.close()
+    data, part = draft.finish("n", identity="n")
+    directory = decode_directory(data[part.directory :], name="x", identity="n", directory=part.directory)
+    read: dict[bytes, StoredList] = {}
+    for number, (start, stop) in enumerate(pairwise(directory.starts)):
+        page = ColumnPage(directory.unpack(number, data[start:stop]), widths, name="x")
+        read |= dict(page.lists())
+        assert all((page.find(key) is not None) == (key in page.keys) for key in (*found, b"other"))
+    assert {key: (list(one.places), list(one.gone_places)) for key, one in read.items()} == found
+    assert all(one.all_payloads() == [payload] * one.count for one in read.values())
+    assert [key for key, _ in names_in(data, name="x")] == sorted(found)
+
+
+@given(body=st.binary(max_size=60), widths=shapes)
+def test_no_bytes_make_columns_raise_anything_but_damage(body: bytes, widths: tuple[int, ...]) -> None:
+    try:
+        found = list(ColumnPage(body, widths, name="x").lists())
+    except CorruptionError:
+        return
+    assert all(len(one.all_payloads()) == len(one.places) for _, one in found)
+
+
+def test_every_flipped_byte_of_columns_is_damage() -> None:
+    data = column_part()
+    begin = data.rindex(b"WORM")
+
+    def read_all(body: bytes) -> None:
+        directory = decode_directory(body[begin:], name="x", identity=LIST_IDENTITY, directory=begin)
+        for number, (start, stop) in enumerate(pairwise(directory.starts)):
+            list(ColumnPage(directory.unpack(number, body[start:stop]), (1, 2), name="x").lists())
+
+    read_all(data)
+    for place in range(len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1
+        with pytest.raises(CorruptionError):
+            read_all(bytes(flipped))

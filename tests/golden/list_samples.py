@@ -7,11 +7,22 @@ from msgspec import structs
 from tests.golden.samples import COLLECTION, digest, root, write_id
 from wormdb.format.entry import Entry
 from wormdb.format.event import ListsCreated
-from wormdb.format.list_part import PartDraft, encode_ids, encode_list
+from wormdb.format.list_columns import ColumnPages, steps_of
+from wormdb.format.list_part import PartDraft, encode_ids, encode_list, payload_columns
 from wormdb.format.list_run import Calibration, ListGeneration, ListHead, ListPart, ListRun, TrainedRef
 from wormdb.format.root import IndexRoot, Root
 
-__all__ = ["LIST_IDENTITY", "list_entry", "list_part", "list_root", "loose_list", "renewed_root", "stored_lists"]
+__all__ = [
+    "LIST_IDENTITY",
+    "column_lists",
+    "column_part",
+    "list_entry",
+    "list_part",
+    "list_root",
+    "loose_list",
+    "renewed_root",
+    "stored_lists",
+]
 
 LIST_IDENTITY = f"{COLLECTION}/0007-00000001.run"
 
@@ -39,6 +50,28 @@ def list_part(*, is_packed: bool) -> bytes:
         draft.add(key, body)
     draft.add(b"zz", loose_list())
     draft.add(b"zzz", encode_ids([b'"a"', b'"b"', b'"d"'], [False, True, False]))
+    return draft.finish("0007-00000001.run", identity=LIST_IDENTITY)[0]
+
+
+def column_lists() -> list[tuple[bytes, list[int], list[bytes], list[int]]]:
+    """Lists by places in columns, each with its payloads and deletions: short ones, and one that is packed."""
+    many = [*range(3, 600, 7), 70_000, 20_000_000]
+    return [
+        (b"blue", [0, 1], [b"\1\2\0", b"\3\4\0"], []),
+        (b"green", [], [], [4, 9]),
+        (b"red", many, [bytes((place % 5 + 1, place % 7, 0)) for place in many], [2, 300]),
+    ]
+
+
+def column_part() -> bytes:
+    """An object of lists in columns."""
+    draft = PartDraft(is_packed=True, form="columns", widths=(1, 2))
+    pages = ColumnPages(draft, (1, 2))
+    for key, places, payloads, gone in column_lists():
+        pages.add(key, steps_of(places), [*payload_columns(payloads, (1, 2))], steps_of(gone))
+        if key == b"green":
+            pages.close()
+    pages.close()
     return draft.finish("0007-00000001.run", identity=LIST_IDENTITY)[0]
 
 

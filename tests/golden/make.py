@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.golden import list_samples, samples
+from tests.golden import list_samples, rename_samples, samples
 from wormdb.format.adopt_record import encode_adopt_record
 from wormdb.format.block import write_block
 from wormdb.format.blocklist import encode_block_page
@@ -52,6 +52,8 @@ def golden_files() -> dict[str, bytes]:
         "root.bin": encode_root(samples.root()),
         "root_closed.bin": encode_root(samples.closed_root()),
         "entry_erasing.bin": encode_entry(samples.erasing_entry(), collection=samples.COLLECTION),
+        "entry_renaming.bin": encode_entry(rename_samples.renaming_entry(), collection=samples.COLLECTION),
+        "root_stage.bin": encode_root(rename_samples.stage_root()),
         "root_dropped.bin": encode_root(samples.dropped_root()),
         "root_erased.bin": encode_root(samples.erased_root()),
         "root_tombstone.bin": encode_root(samples.tombstone()),
@@ -62,6 +64,7 @@ def golden_files() -> dict[str, bytes]:
         "transaction_record.bin": encode_record(samples.transaction_record()),
         "transaction_floor.bin": encode_floor(samples.transaction_floor()),
         "entry_lists.bin": encode_entry(list_samples.list_entry(), collection=samples.COLLECTION),
+        "list_columns.bin": list_samples.column_part(),
         "list_part.bin": list_samples.list_part(is_packed=False),
         "list_part_packed.bin": list_samples.list_part(is_packed=True),
         "list_trained.bin": encode_trained(b"trained" * 9, identity=list_samples.LIST_IDENTITY),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.golden import list_samples, samples
+from tests.golden import list_samples, rename_samples, samples
 from tests.golden.make import golden_files
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.blocklist import decode_block_page
@@ -21,6 +22,7 @@ from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
+from wormdb.format.list_columns import ColumnPage, names_in
 from wormdb.format.list_part import decode_directory, decode_ids, decode_list, decode_trained, lists_in
 from wormdb.format.membership import decode_filter_run
 from wormdb.format.node import decode_node
@@ -50,6 +52,8 @@ KINDS = {
     "root.bin": FrameKind.ROOT,
     "root_closed.bin": FrameKind.ROOT,
     "entry_erasing.bin": FrameKind.ENTRY,
+    "entry_renaming.bin": FrameKind.ENTRY,
+    "root_stage.bin": FrameKind.ROOT,
     "root_dropped.bin": FrameKind.ROOT,
     "root_erased.bin": FrameKind.ROOT,
     "root_tombstone.bin": FrameKind.ROOT,
@@ -67,6 +71,7 @@ KINDS = {
 VERSIONS = {
     "root_functions.bin": 2,
     "root_transactions.bin": 3,
+    "root_stage.bin": 4,
     "root_tombstone.bin": 4,
     "root_lists.bin": 5,
     "root_renewed.bin": 5,
@@ -88,6 +93,12 @@ def test_all_files_are_there_and_small() -> None:
     sizes = {path.name: path.stat().st_size for path in V1.iterdir()}
     assert set(golden_files()) <= set(sizes)
     assert max(sizes.values()) < 20_000
+
+
+def test_old_bytes_of_a_rename_give_the_expected_values() -> None:
+    assert decode_root(stored("root_stage.bin"), name="x", path=samples.PATH) == rename_samples.stage_root()
+    renaming = decode_entry(stored("entry_renaming.bin"), name="x", number=11, collection=samples.COLLECTION)
+    assert renaming == rename_samples.renaming_entry()
 
 
 def test_old_bytes_give_the_expected_values() -> None:
@@ -136,6 +147,21 @@ def test_old_bytes_give_the_expected_values() -> None:
     chosen = decode_block_page(stored("blocklist_chosen.bin"), name="x", identity=samples.PAGE_IDENTITY)
     assert chosen == samples.chosen_block_page()
     assert {entry.choice for entry in chosen.blocks} == {1}
+
+
+def test_old_lists_in_columns_are_read() -> None:
+    data = stored("list_columns.bin")
+    begin = data.rindex(b"WORM")
+    frame = decode_frame(data[begin:], FrameKind.LIST_PART, name="x", version_max=2, bytes_max=1 << 20)
+    assert frame.version == 2
+    directory = decode_directory(data[begin:], name="x", identity=list_samples.LIST_IDENTITY, directory=begin)
+    assert (directory.form, directory.widths, directory.firsts) == ("columns", (1, 2), (b"blue", b"red"))
+    found = []
+    for page, (start, stop) in enumerate(pairwise(directory.starts)):
+        read = ColumnPage(directory.unpack(page, data[start:stop]), (1, 2), name="x")
+        found += [(key, list(one.places), one.all_payloads(), list(one.gone_places)) for key, one in read.lists()]
+    assert found == list_samples.column_lists()
+    assert [key for key, _ in names_in(data, name="x")] == [b"blue", b"green", b"red"]
 
 
 def test_old_lists_are_read() -> None:

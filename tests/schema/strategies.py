@@ -21,6 +21,7 @@ TYPES = [
     "binary",
     "objectid",
 ]
+DISTANCES = ["cosine", "euclidean", "dot_product"]
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "string": st.text(max_size=5),
     "number": st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**63), 2**63 - 1),
@@ -109,7 +110,17 @@ def models(draw: st.DrawFn, number: int = 0) -> dict[str, Any]:
 
 @st.composite
 def indexes(draw: st.DrawFn, name: str, declared: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {"field": name} if draw(st.booleans()) else {"fields": [name]}
+    kind = draw(st.sampled_from(["tree", "tree", "vector", "text"]))
+    weight = draw(st.sampled_from(["", "^3", "^1", "^0.5"])) if kind == "text" else ""
+    made: dict[str, Any] = {"field": name + weight} if draw(st.booleans()) else {"fields": [name + weight]}
+    if kind == "vector":
+        made |= {"type": kind, "dimensions": draw(st.integers(1, 4_096))}
+        return made if draw(st.booleans()) else {**made, "distance": draw(st.sampled_from(DISTANCES))}
+    if kind == "text":
+        language = draw(st.sampled_from([None, "none", "english", "german"]))
+        words = draw(st.sampled_from([None, False, ["the", "of"]] + [True] * (language in {"english", "german"})))
+        given = {"type": kind, "language": language, "stopWords": words}
+        return made | {key: value for key, value in given.items() if value is not None}
     for key in ("unique", "sparse"):
         if draw(st.booleans()):
             made[key] = draw(st.booleans())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Mapping, Sequence  # noqa: TC003 - annotations are resolved at run time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import SimpleNamespace
@@ -170,8 +170,18 @@ def test_overrides_are_keys_of_the_schema() -> None:
 
 
 def test_default_paths_are_the_name_in_snake_case() -> None:
-    assert str(model_from_class(Customer).path) == "@customer/(id:uuid)"
-    assert str(model_from_class(Customer, name="OrgSettings").path) == "@org_settings/(id:uuid)"
+    assert str(model_from_class(Customer).path) == "@customer/(id:string)"
+    assert str(model_from_class(Customer, name="OrgSettings").path) == "@org_settings/(id:string)"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind", "made"),
+    [(str, "string", "uuid"), (str | None, "string", "uuid"), (UUID, "uuid", "uuid"), (int, "any", "given")],
+)
+def test_the_annotation_of_the_id_says_which_ids_there_are(annotation: Any, kind: str, made: str) -> None:
+    model = model_from_class(make_dataclass("Note", [("id", annotation), ("title", str)]))
+    assert (str(model.path), model.id) == (f"@note/(id:{kind})", made)
+    assert str(model_from_class(make_dataclass("Note", [("title", str)])).path) == "@note/(id:uuid)"
 
 
 def test_every_mistake_of_a_class_is_reported() -> None:

@@ -110,6 +110,18 @@ BUCKET.QUERY nowhere {}
     assert fault == "NOSUCHBUCKET No such bucket: 'nowhere'"
 
 
+def test_a_server_of_json_needs_no_attributes_in_redis_cli() -> None:
+    with running(is_json=True) as server:
+        port = server.address[1]
+        inserted = ["BUCKET.INSERT", "users", "DOCS", '{"_id":"500000000000000000000001","name":"Alice"}']
+        assert said(port, "BUCKET.CREATE", "users") == ["OK"]
+        assert said(port, *inserted) == ["500000000000000000000001"]
+        row = '{"_id":"500000000000000000000001","name":"Alice"}'
+        assert said(port, "BUCKET.QUERY", "users", "{}") == ["1", row]
+        lines = "SESSION.ATTRIBUTE SET reply_type bson\nRESET\nBUCKET.QUERY users {}\n"
+        assert said(port, given=lines) == ["OK", "RESET", "1", row], "a session that is reset begins so again"
+
+
 def test_redis_benchmark(tmp_path: Path) -> None:
     binary = shutil.which("redis-benchmark")
     if binary is None:

@@ -27,7 +27,6 @@ from wormdb.engine.tree.entries import changes_of
 from wormdb.engine.tree.tree import verify
 from wormdb.errors import WormError
 from wormdb.format.json import decode_document
-from wormdb.format.list_part import decode_ids, decode_list
 from wormdb.format.past import Version, decode_past
 from wormdb.format.root import decode_retired
 from wormdb.settings import RUN_BYTES_SMALLEST
@@ -224,9 +223,8 @@ class _Check:
         """What is left when runs bring and take back entries, the oldest first."""
         there: dict[tuple[bytes, bytes], bytes] = {}
         for run in reversed(head.runs):
-            ids = [one for _, body in folder.stream(run.ids) for one in decode_ids(body, name="ids").ids]
-            for key, body in folder.stream(run.parts):
-                stored = decode_list(body, kind.columns, is_shared=kind.is_shared, name="list")
+            ids = [one for page in folder.stream_ids(run.ids) for one in page.ids]
+            for key, stored in folder.stream_lists(run.parts, kind):
                 gone = [ids[place] for place in stored.gone_places] if kind.is_shared else list(stored.gone)
                 came = [ids[place] for place in stored.places] if kind.is_shared else list(stored.ids)
                 for identity in gone:

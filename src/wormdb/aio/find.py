@@ -385,6 +385,8 @@ class AsyncQueryMethods(AsyncHandle[Any], Generic[T]):
 
     async def aggregate(
         self,
+        pipeline: None = None,
+        /,
         *,
         group_by: Names = None,
         count: bool | None = None,
@@ -403,6 +405,7 @@ class AsyncQueryMethods(AsyncHandle[Any], Generic[T]):
             "dict[str, Any]",
             await self._runner.call(
                 self._inner.aggregate,
+                pipeline,
                 group_by=group_by,
                 count=count,
                 sum=sum,

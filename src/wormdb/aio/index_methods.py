@@ -35,6 +35,7 @@ class AsyncIndexMethods(AsyncHandle[Any], Generic[T]):
         unique: bool = False,
         sparse: bool = True,
         bson_type: str | Sequence[str] | None = None,
+        expireAfterSeconds: float | None = None,
         wait: bool = True,
     ) -> IndexSummary:
         """Make an index over a dotted field, or over several in order; arrays are entered by their elements."""
@@ -47,6 +48,7 @@ class AsyncIndexMethods(AsyncHandle[Any], Generic[T]):
                 unique=unique,
                 sparse=sparse,
                 bson_type=bson_type,
+                expireAfterSeconds=expireAfterSeconds,
                 wait=wait,
             ),
         )

@@ -240,9 +240,11 @@ class Access(Generic[T]):
         wanted = freshness or self.freshness
         ledger = self.ledger if self.readonly is None else self.log
         view = ledger.view(staleness_ms=wanted.stale_ms, at_least=wanted.at_least)
-        if wanted.stale_ms:
-            return view if self._fits(view) else self.present()
-        self.writer.check_definition(view)
+        if not wanted.stale_ms:
+            self.writer.check_definition(view)
+        elif not self._fits(view):
+            return self.present()
+        # The state may be old, and what is over is over now.
         return ledger.expiry.alive(view) if view.definition.expiries else view
 
     def trusted(self) -> View | None:

@@ -93,7 +93,11 @@ class Document(dict[str, Any]):
     @property
     def id(self) -> Any:
         """The document's id; None if it has none."""
-        return self.get("id")
+        return dict.get(self, "id")
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """The value of a field; `default` if it is not there. `_id` is another name of `id`."""
+        return dict.get(self, "id" if name == "_id" and "_id" not in self else name, default)
 
     def __missing__(self, name: str) -> Any:
         # MongoDB's name of the same field, where no field of that name is there.
@@ -268,6 +272,10 @@ class SelectedRow(dict[str, Any]):
 
     __slots__ = ()
 
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """As `Document.get`."""
+        return dict.get(self, "id" if name == "_id" and "_id" not in self else name, default)
+
     def __missing__(self, name: str) -> Any:
         if name == "_id" and "id" in self:
             return self["id"]
@@ -382,9 +390,9 @@ class ClassCodec(Generic[T]):
 
     def __init__(self, cls: type[T]) -> None:
         """Read the class once; raises SchemaError."""
-        from wormdb.schema.classes import Converter, model_from_class  # plain documents need none of it
+        from wormdb.schema.classes import Converter, class_settings, model_from_class  # plain documents need none of it
 
-        self.model = model_from_class(cls)
+        self.model = model_from_class(cls, **class_settings(cls))
         self._cls = cls
         self._converter = Converter(cls)
         self._is_mapping = is_typeddict(cls)

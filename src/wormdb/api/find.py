@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overlo
 
 from wormdb.api.calls import reads
 from wormdb.api.document import show_text
+from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -442,6 +443,8 @@ class QueryMethods(Generic[T]):
     @reads
     def aggregate(  # noqa: PLR0913 - one keyword for each function
         self,
+        pipeline: None = None,
+        /,
         *,
         group_by: Names = None,
         count: bool | None = None,
@@ -459,8 +462,14 @@ class QueryMethods(Generic[T]):
 
         With `group_by`, one field or several, `{"groups": {"active": {"count": 2, "sum": 30}, …}}`. Each function takes
         a field, or a list of fields, whose result is then a dict by field. Sums of decimals are exact. Raises
-        InvalidRequestError with every mistake, and LimitExceededError over GROUPS_MAX groups.
+        InvalidRequestError with every mistake and for a `pipeline` of MongoDB, LimitExceededError over GROUPS_MAX.
         """
+        if pipeline is not None:
+            raise InvalidRequestError(
+                f"aggregate of {self._access.name}",
+                reason="there are no pipelines: a call has one group, and functions by name",
+                fix='write aggregate(group_by="status", sum="total"), or give to_arrow() to DuckDB or Polars',
+            )
         functions = {"group_by": group_by, "count": count, "sum": sum, "avg": avg, "min": min, "max": max}
         options = {"as_of": as_of, "at_least": at_least, "stale_ms": stale_ms}
         return self._aggregator.aggregate(functions, filter, options)

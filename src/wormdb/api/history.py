@@ -52,7 +52,7 @@ class HistoryEntry:
     actor: str | None
     metadata: dict[str, Any] | None
     snapshot: dict[str, Any] | None
-    """The whole document after a create or a restore, and before a delete.
+    """The whole document after a create or a restore, and before a delete or an end by itself.
 
     Also after an update, if that is the first change that history has: then there is no `diff`.
     """
@@ -77,7 +77,7 @@ def _entry(version: Version, before: Version | None, *, stamped: bool) -> Histor
     earlier = None if before is None else before.document
     # The first version that history has of a document may be an update: there is nothing to compare it with.
     is_compared = version.op == "update" and earlier is not None
-    whole = earlier if version.op == "delete" else version.document
+    whole = earlier if version.op in ("delete", "expire") else version.document
     return HistoryEntry(
         seq=version.seq,
         rev=version.rev,

@@ -38,7 +38,7 @@ class IndexMethods(Generic[T]):
         return Indexes(self._access)
 
     @works
-    def create_index(
+    def create_index(  # noqa: PLR0913 - one keyword for each choice
         self,
         fields: WrittenFields,
         *,
@@ -46,6 +46,7 @@ class IndexMethods(Generic[T]):
         unique: bool = False,
         sparse: bool = True,
         bson_type: str | Sequence[str] | None = None,
+        expireAfterSeconds: float | None = None,
         wait: bool = True,
     ) -> IndexSummary:
         """Make an index over a dotted field, or over several in order; arrays are entered by their elements.
@@ -53,7 +54,9 @@ class IndexMethods(Generic[T]):
         Fields may be pairs with 1 or -1: an index is read both ways. If the same index is there, nothing is written.
         `name` is made of the fields if none is given. A `sparse` index leaves documents out that have none of the
         fields; for a unique one they are exempt. `bson_type`, such as "string" or "number" and one for each field, is
-        what values must be to be written at all, null and missing apart, by MongoDB's or Kronotop's names. Without
+        what values must be to be written at all, null and missing apart, by MongoDB's or Kronotop's names.
+        `expireAfterSeconds` says too that documents end so long after the date in the field, as `expire` does, and 1
+        PUT more; of a collection that has another rule it raises InvalidRequestError. Without
         `wait` the next forwarding builds it. Writers go on meanwhile. 1 PUT for the entry, after a scan if it is
         unique; building it is 1 GET a block, 1 PUT a node. Raises AlreadyExistsError, LimitExceededError for more than
         32 fields, and InvalidRequestError for a field that the model does not know, a document that cannot be indexed,
@@ -62,7 +65,14 @@ class IndexMethods(Generic[T]):
         from wormdb.api.indexes import read_index
 
         index = read_index(fields, name, unique=unique, sparse=sparse, bson_type=bson_type)
-        return self._indexes.create(index, wait=wait)
+        if expireAfterSeconds is None:
+            return self._indexes.create(index, wait=wait)
+        from wormdb.api.expiry import IndexedExpiry  # few collections have one
+
+        ends = IndexedExpiry.of(self._access, index.fields, expireAfterSeconds)
+        made = self._indexes.create(index, wait=wait)
+        ends.commit()
+        return made
 
     @works
     def create_text_index(

@@ -222,7 +222,7 @@ def describe_index_of_files(files: ForeignCollection, name: str) -> IndexDescrip
     return IndexDescription(
         name=name,
         fields=index.fields,
-        type="compound" if len(index.fields) > 1 else index.type,
+        type="compound" if len(index.fields) > 1 and not index.is_lists else index.type,
         unique=index.unique,
         sparse=index.sparse,
         declared=True,

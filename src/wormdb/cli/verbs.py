@@ -6,6 +6,7 @@ import importlib
 import keyword
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -28,6 +29,18 @@ class Verb(click.Command):
         """`examples` are command lines."""
         super().__init__(*arguments, **options)
         self.examples = tuple(examples)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; where --url is missing and a word looks like one, the error says so."""
+        words = list(args)  # click takes them out
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            given = [word for word in words if "://" in word or Path(word).is_dir()]
+            if given and error.param is not None and error.param.name == "url":
+                hint = f"Did you mean --url {given[0]}?"
+                raise click.MissingParameter(hint, ctx=ctx, param=error.param) from error
+            raise
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, one a line as they are: a command that is wrapped cannot be copied."""

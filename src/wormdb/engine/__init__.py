@@ -53,7 +53,10 @@ PUBLIC_TO = {
         *("log.objects", "log.peers", "state.erased", "state.jobs", "state.projection", "state.successor"),
         *("state.trim", "tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
-    "query": ("forward.analysis", "index.shelf", "lists.centroids", "lists.nearest", "lists.probes", "lists.read"),
+    "query": (
+        *("forward.analysis", "index.shelf"),
+        *("lists.centroids", "lists.nearest", "lists.postings", "lists.probes", "lists.read"),
+    ),
     "server": ("log.peers",),
     "spark": ("blocks.memory", "bulk.columns", "bulk.rows", "bulk.task", "feed"),
     "sync": ("commit.define",),

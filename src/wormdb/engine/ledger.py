@@ -590,9 +590,8 @@ class Ledger(LedgerStates):
         self._before_write()
         number = self._keeper.forward()
         pending = self._head.view().pending
-        if pending and self.finish_transactions() < len(pending):
-            return self._keeper.forward()
-        return number
+        is_rest = bool(pending) and self.finish_transactions() < len(pending)
+        return self._keeper.forward() if is_rest else number
 
     def tend_lists(self, work: Callable[..., object]) -> None:
         """Do some work by a `ListRenewal`, when no other thread of this process does. 1 GET beside it."""

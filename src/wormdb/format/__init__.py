@@ -31,6 +31,7 @@ PUBLIC = {
     "field_statistics": "what an analysis found of fields",
     "node": "nodes of an index tree",
     "list_part": "lists of an index as bytes, of which parts can be read",
+    "list_columns": "lists by places as bytes, column by column",
     "list_run": "what a root says of the lists of an index",
     "past": "versions of documents",
     "blob": "keys of blobs, and references to them",

@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from itertools import accumulate, pairwise
 from operator import sub
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 import msgspec
 import zstandard
 
 from wormdb.format.frame import (
-    HEADER_BYTES,
     Count,
     FrameKind,
     corrupt,
@@ -33,7 +32,6 @@ from wormdb.format.frame import (
     decode_message,
     encode_frame,
     encode_message,
-    frame_length,
 )
 from wormdb.format.list_run import ListPart
 from wormdb.format.node import is_ascending, shared_prefix
@@ -43,10 +41,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = [
+    "DIRECTORY_DECODER",
     "IDS_PER_PAGE",
+    "NO_TEXTS",
     "PART_BYTES_MAX",
+    "VERSION_MAX",
     "Directory",
     "IdPage",
+    "ListCursor",
+    "ListForm",
     "PartDraft",
     "StoredList",
     "TextArray",
@@ -57,11 +60,17 @@ __all__ = [
     "encode_ids",
     "encode_list",
     "encode_trained",
+    "fixed_numbers",
     "lists_in",
-    "names_in",
+    "number_width",
+    "payload_columns",
+    "read_fixed",
+    "varint",
 ]
 
 _VERSION: Final = 1
+VERSION_MAX: Final = 2
+"""Of an object; that of one with pages of columns."""
 PAGE_BYTES: Final = 8 * KIB
 """Of lists in a page before it is packed; a longer list has a page of its own."""
 PART_BYTES_MAX: Final = 64 * MIB
@@ -69,7 +78,6 @@ PART_BYTES_MAX: Final = 64 * MIB
 IDS_PER_PAGE: Final = 1_024
 """In the ids of a run: so a place tells its page."""
 _SUM_BYTES: Final = 8
-_MAGIC: Final = b"WORM"
 _PACK_BYTES_MIN: Final = 64
 _ZSTD_LEVEL: Final = 3
 
@@ -80,7 +88,8 @@ _ZSTD_LEVEL: Final = 3
 _BYTES: Final = [bytes((number,)) for number in range(256)]
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """A number, 7 bits a byte, the lowest first. No requests."""
     if number < 0x80:
         return _BYTES[number]
     made = bytearray()
@@ -91,25 +100,29 @@ def _varint(number: int) -> bytes:
     return bytes(made)
 
 
-class _ListCursor:
+class ListCursor:
     """A place in the bytes of a page; every read is checked."""
 
     def __init__(self, data: memoryview, name: str) -> None:
+        """At the begin of bytes of object `name`."""
         self._data = data
         self._name = name
         self._at = 0
 
     @property
     def rest(self) -> int:
+        """How many bytes are left."""
         return len(self._data) - self._at
 
     def take(self, length: int) -> memoryview:
+        """The next bytes."""
         if length > self.rest:
             corrupt(self._name, "a list is cut off")
         self._at += length
         return self._data[self._at - length : self._at]
 
     def varint(self) -> int:
+        """The next number."""
         number = shift = 0
         while True:
             (byte,) = self.take(1)
@@ -121,6 +134,7 @@ class _ListCursor:
                 corrupt(self._name, "a number in a list has no end")
 
     def end(self) -> None:
+        """Nothing may be left."""
         if self.rest:
             corrupt(self._name, "a list goes on behind its end")
 
@@ -128,18 +142,21 @@ class _ListCursor:
 _CODES: Final = {1: "B", 2: "H", 4: "I"}
 
 
-def _fixed(numbers: Sequence[int], width: int) -> bytes:
+def fixed_numbers(numbers: Sequence[int], width: int) -> bytes:
+    """Numbers of a width each. No requests."""
     made = array(_CODES[width], numbers)
     if sys.byteorder == "big":
         made.byteswap()
     return made.tobytes()
 
 
-def _width(most: int) -> int:
+def number_width(most: int) -> int:
+    """The bytes of numbers up to one: 1, 2 or 4. No requests."""
     return 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4
 
 
-def _read_fixed(data: memoryview, width: int) -> Sequence[int]:
+def read_fixed(data: memoryview, width: int) -> Sequence[int]:
+    """The numbers in these bytes. No requests."""
     if sys.byteorder == "big":
         made = array(_CODES[width], data.tobytes())
         made.byteswap()
@@ -187,15 +204,15 @@ def _texts(texts: Sequence[bytes]) -> bytes:
     cut = len(prefix)
     rests = [text[cut:] for text in texts] if cut else texts
     lengths = {len(rest) for rest in rests}
-    head = _varint(cut) + prefix
+    head = varint(cut) + prefix
     if len(lengths) == 1:
-        return head + b"\0" + _varint(lengths.pop()) + b"".join(rests)
+        return head + b"\0" + varint(lengths.pop()) + b"".join(rests)
     ends = list(accumulate(map(len, rests)))
-    width = _width(ends[-1])
-    return head + bytes((width,)) + _fixed(ends, width) + b"".join(rests)
+    width = number_width(ends[-1])
+    return head + bytes((width,)) + fixed_numbers(ends, width) + b"".join(rests)
 
 
-def _read_texts(cursor: _ListCursor, count: int, name: str) -> TextArray:
+def _read_texts(cursor: ListCursor, count: int, name: str) -> TextArray:
     if not count:
         return TextArray(0, b"", 0, None, memoryview(b""))
     prefix = bytes(cursor.take(cursor.varint()))
@@ -205,7 +222,7 @@ def _read_texts(cursor: _ListCursor, count: int, name: str) -> TextArray:
         return TextArray(count, prefix, width, None, cursor.take(count * width))
     if form not in _CODES:
         corrupt(name, f"texts of a list have the unknown form {form}")
-    ends = _read_fixed(cursor.take(count * form), form)
+    ends = read_fixed(cursor.take(count * form), form)
     if any(one > other for one, other in pairwise(ends)):
         corrupt(name, "texts of a list end before they begin")
     return TextArray(count, prefix, 0, ends, cursor.take(ends[-1]))
@@ -216,14 +233,14 @@ def _places(places: Sequence[int]) -> bytes:
     if not places:
         return b""
     steps = [places[0], *map(sub, places[1:], places)]
-    width = _width(max(steps))
+    width = number_width(max(steps))
     if width == 1:
         return b"\1" + bytes(steps)
-    plain = _fixed(steps, width)
+    plain = fixed_numbers(steps, width)
     return _BYTES[width] + b"".join([plain[plane::width] for plane in range(width)])
 
 
-def _read_places(cursor: _ListCursor, count: int, name: str) -> array[int]:
+def _read_places(cursor: ListCursor, count: int, name: str) -> array[int]:
     if not count:
         return array("I")
     (width,) = cursor.take(1)
@@ -233,12 +250,12 @@ def _read_places(cursor: _ListCursor, count: int, name: str) -> array[int]:
     for plane in range(width):
         plain[plane::width] = cursor.take(count)
     try:
-        return array("I", accumulate(_read_fixed(memoryview(bytes(plain)), width)))
+        return array("I", accumulate(read_fixed(memoryview(bytes(plain)), width)))
     except OverflowError:
         corrupt(name, "a place in a list is too large")
 
 
-_NO_TEXTS: Final = TextArray(0, b"", 0, None, memoryview(b""))
+NO_TEXTS: Final = TextArray(0, b"", 0, None, memoryview(b""))
 _NO_PLACES: Final = array("I")
 
 
@@ -293,10 +310,10 @@ def encode_list(
 ) -> bytes:
     """The bytes of one list. With `is_shared` documents are places. No requests."""
     assert len(ids) == len(payloads), "one payload an entry"
-    head = _varint(len(ids)) + _varint(len(gone)) + _named(ids, is_shared) + _named(gone, is_shared)
+    head = varint(len(ids)) + varint(len(gone)) + _named(ids, is_shared) + _named(gone, is_shared)
     if widths is None:
         return head + _texts(payloads)
-    return head + b"".join(_columns(payloads, widths))
+    return head + b"".join(payload_columns(payloads, widths))
 
 
 def _named(documents: Sequence[bytes] | Sequence[int], is_shared: bool) -> bytes:
@@ -305,7 +322,8 @@ def _named(documents: Sequence[bytes] | Sequence[int], is_shared: bool) -> bytes
     return _places(cast("Sequence[int]", documents)) if is_shared else _texts(cast("Sequence[bytes]", documents))
 
 
-def _columns(payloads: Sequence[bytes], widths: tuple[int, ...]) -> Iterator[bytes]:
+def payload_columns(payloads: Sequence[bytes], widths: tuple[int, ...]) -> Iterator[bytes]:
+    """The parts of payloads, each of all together. No requests."""
     total = sum(widths)
     joined, start = b"".join(payloads), 0
     assert len(joined) == total * len(payloads), "payloads of the kind's width"
@@ -321,11 +339,11 @@ def _columns(payloads: Sequence[bytes], widths: tuple[int, ...]) -> Iterator[byt
 
 def decode_list(body: memoryview, widths: tuple[int, ...] | None, *, is_shared: bool, name: str) -> StoredList:
     """The list in these bytes of object `name`. No requests; raises CorruptionError."""
-    cursor = _ListCursor(body, name)
+    cursor = ListCursor(body, name)
     entries, gone = cursor.varint(), cursor.varint()
     if entries + gone > 8 * max(len(body), 1) and (widths or widths is None or is_shared):
         corrupt(name, "a list says that it is longer than it is")
-    ids = taken = _NO_TEXTS
+    ids = taken = NO_TEXTS
     places = gone_places = _NO_PLACES
     if is_shared:
         places, gone_places = _read_places(cursor, entries, name), _read_places(cursor, gone, name)
@@ -356,12 +374,12 @@ class IdPage:
 def encode_ids(ids: Sequence[bytes], dead: Sequence[bool]) -> bytes:
     """The bytes of one page of ids, given as JSON. No requests."""
     assert len(ids) == len(dead), "one mark an id"
-    return _varint(len(ids)) + _texts(ids) + bytes(dead)
+    return varint(len(ids)) + _texts(ids) + bytes(dead)
 
 
 def decode_ids(body: memoryview, *, name: str) -> IdPage:
     """The ids in these bytes of object `name`. No requests; raises CorruptionError."""
-    cursor = _ListCursor(body, name)
+    cursor = ListCursor(body, name)
     count = cursor.varint()
     if count > IDS_PER_PAGE:
         corrupt(name, f"a page has {count} ids")
@@ -373,6 +391,9 @@ def decode_ids(body: memoryview, *, name: str) -> IdPage:
 # --- Pages and their directory.
 
 
+ListForm: TypeAlias = Literal["ids", "lists", "places", "columns"]
+
+
 class _DirectoryMessage(msgspec.Struct, frozen=True, array_like=True):
     firsts: tuple[bytes, ...]
     lengths: tuple[Count, ...]
@@ -380,13 +401,13 @@ class _DirectoryMessage(msgspec.Struct, frozen=True, array_like=True):
     raw: tuple[Count, ...]
     """Bytes of each page before it was packed; 0 if it is not packed."""
     sums: bytes
-    form: Literal["ids", "lists", "places"]
-    """What the pages hold: ids of documents, or lists that name documents by ids or by places."""
+    form: ListForm
+    """What the pages hold: ids of documents, or lists that name documents by ids or by places, or columns of these."""
     widths: tuple[Count, ...] | None
     """Of the parts of payloads, as the kind has them."""
 
 
-_DIRECTORY_DECODER: Final = msgspec.msgpack.Decoder(_DirectoryMessage)
+DIRECTORY_DECODER: Final = msgspec.msgpack.Decoder(_DirectoryMessage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +421,8 @@ class Directory:
     """And last where the last one ends."""
     raw: tuple[int, ...]
     sums: bytes
+    form: ListForm
+    widths: tuple[int, ...] | None
 
     def page_of(self, key: bytes) -> int | None:
         """The page in which a key is if it is there; None if it is below the first."""
@@ -444,9 +467,9 @@ def decode_directory(data: bytes, *, name: str, identity: str, directory: int) -
     No requests; raises CorruptionError, UnsupportedFormatError.
     """
     frame = decode_frame(
-        data, FrameKind.LIST_PART, name=name, identity=identity, version_max=_VERSION, bytes_max=SIDECAR_BYTES_MAX
+        data, FrameKind.LIST_PART, name=name, identity=identity, version_max=VERSION_MAX, bytes_max=SIDECAR_BYTES_MAX
     )
-    message = decode_message(_DIRECTORY_DECODER, frame.payload, name=name)
+    message = decode_message(DIRECTORY_DECODER, frame.payload, name=name)
     starts = (0, *accumulate(message.lengths))
     count = len(message.firsts)
     if not count == len(message.lengths) == len(message.raw) == len(message.sums) / _SUM_BYTES:
@@ -455,12 +478,12 @@ def decode_directory(data: bytes, *, name: str, identity: str, directory: int) -
         corrupt(name, f"its pages have {starts[-1]} bytes of {directory}")
     if not is_ascending(message.firsts):
         corrupt(name, "its pages are out of order")
-    return Directory(name, message.firsts, starts, message.raw, message.sums)
+    return Directory(name, message.firsts, starts, message.raw, message.sums, message.form, message.widths)
 
 
 def lists_in(page: bytes, *, name: str) -> Iterator[tuple[bytes, memoryview]]:
     """The lists of an unpacked page of object `name`, each with its bytes, in order. Raises CorruptionError."""
-    cursor = _ListCursor(memoryview(page), name)
+    cursor = ListCursor(memoryview(page), name)
     while cursor.rest:
         key = bytes(cursor.take(cursor.varint()))
         yield key, cursor.take(cursor.varint())
@@ -474,7 +497,7 @@ class PartDraft:
         *,
         is_packed: bool,
         is_alone: bool = False,
-        form: Literal["ids", "lists", "places"] = "lists",
+        form: ListForm = "lists",
         widths: tuple[int, ...] | None = None,
     ) -> None:
         """With `is_alone` every list has a page of its own. `form` and `widths` tell others how to read them."""
@@ -496,7 +519,7 @@ class PartDraft:
     def add(self, key: bytes, body: bytes) -> None:
         """The next list."""
         assert not self._firsts or key > self._firsts[-1], "lists out of order"
-        parts = (_varint(len(key)), key, _varint(len(body)), body)
+        parts = (varint(len(key)), key, varint(len(body)), body)
         size = len(parts[0]) + len(key) + len(parts[2]) + len(body)
         if self._waiting and (self._is_alone or self._waiting_bytes + size > PAGE_BYTES):
             self._close()
@@ -504,6 +527,14 @@ class PartDraft:
             self._firsts.append(key)
         self._waiting.extend(parts)
         self._waiting_bytes += size
+
+    def add_page(self, first: bytes, page: bytes) -> None:
+        """The next page, as it is stored: of columns, whose first list has this key."""
+        assert not self._waiting, "pages of columns stand by themselves"
+        self._firsts.append(first)
+        self._pages.append(page)
+        self._raw.append(0)
+        self.size += len(page)
 
     def _close(self) -> None:
         page = b"".join(self._waiting)
@@ -527,42 +558,12 @@ class PartDraft:
         payload = encode_message(
             message, what="a directory of lists", bytes_max=SIDECAR_BYTES_MAX, fix="index shorter texts"
         )
-        frame = encode_frame(FrameKind.LIST_PART, version=_VERSION, identity=identity, payload=payload)
+        version = VERSION_MAX if self._form == "columns" else _VERSION
+        frame = encode_frame(FrameKind.LIST_PART, version=version, identity=identity, payload=payload)
         body = b"".join([*self._pages, frame])
         begin = self._firsts[0] if first is None and self._firsts else first or b""
         digest = sha256(body).digest()
         return body, ListPart(name=name, sha256=digest, length=len(body), directory=self.size, first=begin)
-
-
-def names_in(data: bytes, *, name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Every key of a list and every id in the whole object `name`, each with the key of its list. No requests.
-
-    The object tells by itself how it is read. Raises CorruptionError, UnsupportedFormatError.
-    """
-    begin = data.rfind(_MAGIC)
-    while begin > 0 and not _ends_here(data, begin, name):
-        begin = data.rfind(_MAGIC, 0, begin)
-    if begin < 0:
-        corrupt(name, "it has no directory")
-    frame = decode_frame(
-        data[begin:], FrameKind.LIST_PART, name=name, version_max=_VERSION, bytes_max=SIDECAR_BYTES_MAX
-    )
-    message = decode_message(_DIRECTORY_DECODER, frame.payload, name=name)
-    directory = decode_directory(data[begin:], name=name, identity=frame.identity, directory=begin)
-    for page in range(len(directory.firsts)):
-        stored = data[directory.starts[page] : directory.starts[page + 1]]
-        for key, body in lists_in(directory.unpack(page, stored), name=name):
-            yield key, b""
-            if message.form == "ids":
-                yield from ((key, identity) for identity in decode_ids(body, name=name).ids)
-            elif message.form == "lists":
-                found = decode_list(body, message.widths, is_shared=False, name=name)
-                yield from ((key, identity) for names in (found.ids, found.gone) for identity in names)
-
-
-def _ends_here(data: bytes, begin: int, name: str) -> bool:
-    """Whether a frame that begins at a place ends where the data does."""
-    return len(data) - begin >= HEADER_BYTES and frame_length(data[begin:], name=name) == len(data) - begin
 
 
 # --- What was learned.

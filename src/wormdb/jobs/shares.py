@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.format.sidecar import PageMap
     from wormdb.jobs.state import PinnedState
 
-__all__ = ["Share", "all_ranges", "shares"]
+__all__ = ["TASK_IDS", "Share", "all_ranges", "shares"]
 
 TASK_BYTES: Final = 32 * MIB
 """A task reads about this many bytes of stored blocks, …"""

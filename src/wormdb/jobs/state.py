@@ -82,10 +82,18 @@ class PinnedState:
         return portions_of(self.newest(), (held for _, held in past), names)
 
     def rows(self, names: Sequence[str], keys: Sequence[bytes]) -> Iterator[Portion]:
-        """The same of the documents with these keys. Costs as `get_many`; not for the past."""
+        """The same of the documents with these keys, in their order.
+
+        Costs as `get_many`, of the past as `History.at` for each.
+        """
         view = self.view()
-        assert view is not None, "of the past whole ranges are read"
-        return portions_of(view, view.get_many(keys).values(), names)
+        if view is not None:
+            there = view.get_many(keys)
+            return portions_of(view, (there[key] for key in keys if key in there), names)
+        assert self.as_of is not None
+        past = self.ledger.shown_history(self.newest())
+        found = (past.at(key, self.as_of) for key in keys)
+        return portions_of(self.newest(), (held for held in found if held is not None), names)
 
 
 @lru_cache(maxsize=4)

@@ -19,4 +19,5 @@ PUBLIC = {
     "rules": "what depends on several places of a schema",
     "sieve": "many documents that can be stored as they are",
     "validate": "documents against their model",
+    "words": "languages and weighted fields of indexes of words",
 }

@@ -17,7 +17,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, get_type_hints, is_typeddict
 from uuid import UUID
 
 import msgspec
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Converter",
+    "class_settings",
     "from_document",
     "model_from_class",
     "to_document",
@@ -61,14 +62,18 @@ __all__ = [
 
 T = TypeVar("T")
 
+CLASS_CONFIG: Final = "worm_config"
+"""The attribute of a class that says what is not about its fields; a `ClassVar`, so that no field comes of it."""
+_CONFIG: Final = ("ttl", "expire_at")
 _reading = module_lock()
 
 
 def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: Any) -> Model:
     """The model of a class; `overrides` are further keys of schema.json in snake_case.
 
-    Without a path the collection is the class's name in snake_case, ids are UUIDs (or, where `id` is neither
-    text nor UUID, given by the caller), and no readable files are kept. What `fields` holds is merged into
+    Without a path the collection is the class's name in snake_case, and no readable files are kept. Ids are then any
+    text if `id` is text, and UUIDs if it is one or there is none; new ones are random UUIDs. Where `id` is something
+    else they are given by the caller. What `fields` holds is merged into
     the fields of the class. Raises SchemaError naming every attribute and key that does not fit. No requests.
     """
     if not is_class_model(cls):
@@ -92,7 +97,30 @@ def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: An
     for field, extra in overrides.pop("fields", {}).items():
         fields[field] = {**fields.get(field, {}), **extra}
     definition = {keys[key]: value for key, value in overrides.items()}
-    return load_model(name, {"path": _default_path(cls, name), **definition, "fields": fields})
+    return load_model(name, {**_place(cls, name, definition), **definition, "fields": fields})
+
+
+def class_settings(cls: type[Any]) -> dict[str, Any]:
+    """What a class says of its collection in `worm_config`: `{"ttl": "7d"}`, `{"expire_at": "until"}`, or both.
+
+    Keys are those of a model in schema.json in snake_case. Subclasses have it too, unless they say otherwise. Raises
+    SchemaError for anything else. No requests.
+    """
+    found: object = getattr(cls, CLASS_CONFIG, {})
+    if not isinstance(found, dict):
+        raise SchemaError(
+            f"{cls.__name__}.{CLASS_CONFIG}",
+            reason="it must be a dict",
+            fix=f'write {CLASS_CONFIG}: ClassVar = {{"ttl": "7d"}}',
+        )
+    problems = [
+        Problem(f"{cls.__name__}.{CLASS_CONFIG}.{key}", "it cannot be said in a class", did_you_mean(str(key), _CONFIG))
+        for key in found
+        if key not in _CONFIG
+    ]
+    if problems:
+        raise SchemaError(f"class {cls.__name__} cannot be a model", problems=problems)
+    return found
 
 
 def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:
@@ -107,11 +135,16 @@ def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:
     return definition
 
 
-def _default_path(cls: type[Any], name: str) -> str:
+def _place(cls: type[Any], name: str, definition: Mapping[str, Any]) -> dict[str, str]:
+    """The path of a class that has none, and how ids are made where the type in the path does not say it."""
+    if "path" in definition:
+        return {}
     kinds = [attribute.annotation for attribute in attributes_of(cls) if attribute.stored in {"id", "_id"}]
-    is_text = not kinds or kinds[0] in {str, str | None, UUID, UUID | None}
+    kind = kinds[0] if kinds else UUID
     collection = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    return f"@{collection}/(id:{'uuid' if is_text else 'any'})"
+    if kind in {str, str | None}:
+        return {"path": f"@{collection}/(id:string)", "id": "uuid"}
+    return {"path": f"@{collection}/(id:{'uuid' if kind in {UUID, UUID | None} else 'any'})"}
 
 
 class Converter(Generic[T]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -188,10 +188,18 @@ def breaks(before: Model, after: Model) -> tuple[Problem, ...]:
     """
     path = f"models.{after.name}"
     found: list[Problem] = []
-    if str(before.path) != str(after.path):
+    if str(before.path) != str(after.path) and not _takes_more_ids(before, after):
         found.append(Problem(f"{path}.path", f"{before.path} became {after.path}", "keep the type of the id"))
     found += _breaks_fields(before.fields, after.fields, f"{path}.fields")
     return tuple(found)
+
+
+def _takes_more_ids(before: Model, after: Model) -> bool:
+    """Whether only the type of the id became wider: any text, where it was a text of one kind."""
+    old, new = before.path.id, after.path.id
+    if old is None or new is None or new.type != "string" or old.type in {"any", "path"}:
+        return False
+    return str(replace(before.path, segments=(*before.path.segments[:-1], new))) == str(after.path)
 
 
 def _breaks_fields(before: Mapping[str, Field], after: Mapping[str, Field], path: str) -> Iterator[Problem]:

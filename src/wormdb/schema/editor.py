@@ -65,8 +65,9 @@ def _shape(key: Key) -> dict[str, Any]:
 
 def _compound_shape(key: Key, reference: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
     match key.shape:
-        case "names":
-            return {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+        case "names" | "words":
+            names = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+            return names if key.shape == "names" else {"anyOf": [{"type": "boolean"}, names]}
         case "types":
             return {"anyOf": [choice, {"type": "array", "items": choice}]}
         case "values":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from wormdb.format.bson_types import TYPE_NAMES
+from wormdb.schema.words import LANGUAGES
 
 __all__ = ["FIELD_TYPES", "ID_STRATEGIES", "LAYOUTS", "TABLES", "Key", "Shape"]
 
@@ -22,6 +23,7 @@ Shape = Literal[
     "count",  # an integer of at least `minimum`
     "duration",  # "30d"
     "names",  # a list of distinct strings
+    "words",  # true, false, or a list of distinct strings
     "types",  # the name of one of BSON's types, or a list of them
     "values",  # a list of any values
     "value",  # any value
@@ -211,14 +213,15 @@ _MANIFEST = (
 
 _INDEX = (
     Key("field", "string", "Dotted name of the indexed field."),
-    Key("fields", "names", "Dotted names of a compound index, in order."),
+    Key("fields", "names", "Dotted names of a compound index, in order; of type text each may have a weight: title^3."),
     Key("unique", "boolean", "Refuse a second document with the same value.", default=False),
     Key(
         "type",
         "choice",
-        "multiValue: each element of an array; several fields: compound; unique: as `unique`; vector: the nearest.",
+        "multiValue: each element of an array; several fields: compound; unique: as `unique`; vector: the nearest; "
+        "text: words.",
         default="standard",
-        choices=("standard", "unique", "multiValue", "compound", "vector"),
+        choices=("standard", "unique", "multiValue", "compound", "vector", "text"),
     ),
     Key("sparse", "boolean", "Leave out missing and null; false makes them count for unique.", default=True),
     Key(
@@ -234,6 +237,13 @@ _INDEX = (
         "Of type vector: how far vectors are from each other; default: cosine.",
         choices=("cosine", "euclidean", "dot_product"),
     ),
+    Key(
+        "language",
+        "choice",
+        "Of type text: whose stems are compared; default: none, words as they are.",
+        choices=LANGUAGES,
+    ),
+    Key("stopWords", "words", "Of type text: words that are left out; true for those of the language."),
 )
 
 TABLES: Final[dict[str, tuple[Key, ...]]] = {

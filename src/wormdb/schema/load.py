@@ -42,10 +42,17 @@ from wormdb.schema.problems import ProblemReport, did_you_mean, find_nearest, jo
 from wormdb.schema.rules import check_rules
 from wormdb.schema.text import UNREADABLE, read_source
 from wormdb.schema.validate import coerce
-from wormdb.settings import DOCUMENT_DEPTH_MAX, INDEX_FIELDS_MAX, VECTOR_DIMENSIONS_MAX
+from wormdb.schema.words import STOPPED_LANGUAGES, WEIGHT_MAX, read_weight
+from wormdb.settings import (
+    DOCUMENT_DEPTH_MAX,
+    INDEX_FIELDS_MAX,
+    STOP_WORDS_MAX,
+    TEXT_FIELDS_MAX,
+    VECTOR_DIMENSIONS_MAX,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 
 __all__ = ["SchemaCheck", "check_schema", "load_model", "load_schema"]
@@ -114,6 +121,8 @@ class _SchemaReader:
                 return self._names(raw, path)
             case "types":
                 return self._types(raw, path)
+            case "words":
+                return raw if isinstance(raw, bool) else self._names(raw, path)
             case "texts" | "values" | "value" | "kept":
                 return self._free(key.shape, raw, path)
             case _:
@@ -248,6 +257,15 @@ _SIMPLE: Final[Mapping[str, Callable[..., Any]]] = {
     "history": HistoryDefinition,
     "manifest": ManifestDefinition,
 }
+
+
+_OF_LISTS: Final = (
+    ("dimensions", "dimensions", "vector"),
+    ("distance", "distance", "vector"),
+    ("language", "language", "text"),
+    ("stop_words", "stopWords", "text"),
+)
+"""Keys that only one type of index has."""
 
 
 class _SchemaBuilder:
@@ -449,14 +467,40 @@ class _SchemaBuilder:
                 join_path(path, "bsonType"), f"{len(types)} types for {len(names)} fields", "give one each"
             )
             del values["bson_type"]
+        if values.get("type") == "text":
+            names, values["weights"] = self._weighted(names, join_path(path, "field" if several is None else "fields"))
         return IndexDefinition(tuple(names), **self._index_type(values, len(names), path))
 
-    def _check_vectors(self, values: dict[str, Any], count: int, path: str) -> None:
-        """Say what is missing of an index of vectors, or is only for one."""
-        if values.get("type") != "vector":
-            for name in ("dimensions", "distance"):
-                if name in values:
-                    self._report.error(join_path(path, name), "only an index of type vector has it", "remove it")
+    def _weighted(self, written: Sequence[str], path: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """The fields of a text index and their weights; none if all are 1."""
+        found: dict[str, float] = {}
+        for position, text in enumerate(written):
+            name, weight = read_weight(text)
+            place = path if len(written) == 1 else join_path(path, position)
+            if weight is None:
+                reason = f"a weight must be a number above 0 and at most {WEIGHT_MAX:,.0f}"
+                self._report.error(place, reason, "write such as title^3")
+            elif name in found:
+                self._report.error(place, f"{name[:60]!r} occurs twice", "name it once, with one weight")
+            found.setdefault(name, weight or 1.0)
+        weights = tuple(found.values())
+        return tuple(found), weights if any(weight != 1.0 for weight in weights) else ()
+
+    def _check_lists(self, values: dict[str, Any], count: int, path: str) -> None:
+        """Say what is missing of an index of vectors or of words, or is only for one."""
+        kind = values.get("type")
+        for name, key, owner in _OF_LISTS:
+            if name in values and kind != owner:
+                self._report.error(join_path(path, key), f"only an index of type {owner} has it", "remove it")
+        if kind not in {"vector", "text"}:
+            return
+        for name, key in (("unique", "unique"), ("bson_type", "bsonType")):
+            if values.get(name):
+                self._report.error(join_path(path, key), f"an index of type {kind} cannot have it", "remove it")
+        if kind == "text":
+            if count > TEXT_FIELDS_MAX:
+                self._report.error(join_path(path, "fields"), f"more than {TEXT_FIELDS_MAX} fields", "index fewer")
+            self._check_stop_words(values, path)
             return
         if count != 1:
             self._report.error(join_path(path, "fields"), "an index of vectors has one field", "name one field")
@@ -464,14 +508,23 @@ class _SchemaBuilder:
         if dimensions is None or dimensions > VECTOR_DIMENSIONS_MAX:
             reason = "is missing" if dimensions is None else f"more than {VECTOR_DIMENSIONS_MAX:,}"
             self._report.error(join_path(path, "dimensions"), reason, "write how many numbers a vector has")
-        for name, key in (("unique", "unique"), ("bson_type", "bsonType")):
-            if values.get(name):
-                self._report.error(join_path(path, key), "an index of vectors cannot have it", "remove it")
+
+    def _check_stop_words(self, values: dict[str, Any], path: str) -> None:
+        """Say what is wrong with them; a list is kept in the order of its letters."""
+        words, place = values.get("stop_words"), join_path(path, "stopWords")
+        if words is True and values.get("language") not in STOPPED_LANGUAGES:
+            known = ", ".join(STOPPED_LANGUAGES)
+            self._report.error(place, f"there are none of this language, only of {known}", "give a list")
+        if isinstance(words, tuple):
+            if len(words) > STOP_WORDS_MAX or not all(words):
+                reason = f"it must be a list of at most {STOP_WORDS_MAX:,} words, none of them empty"
+                self._report.error(place, reason, 'write ["the", "of"]')
+            values["stop_words"] = tuple(sorted(words)) or None
 
     def _index_type(self, values: dict[str, Any], count: int, path: str) -> dict[str, Any]:
-        self._check_vectors(values, count, path)
+        self._check_lists(values, count, path)
         kind = values.pop("type", None)
-        if kind == "vector":
+        if kind in {"vector", "text"}:
             return {**values, "type": kind}
         if kind == "unique":
             return {**values, "unique": True, "type": "standard" if count == 1 else "compound"}

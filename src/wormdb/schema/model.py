@@ -17,6 +17,7 @@ import msgspec
 from wormdb.format.json import encode
 from wormdb.format.values import MISSING
 from wormdb.schema.keys import TABLES, Key
+from wormdb.schema.words import weighted_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -235,22 +236,40 @@ class IndexDefinition(SchemaPart):
 
     fields: tuple[str, ...]
     unique: bool = False
-    type: Literal["standard", "multiValue", "compound", "vector"] = "standard"
+    type: Literal["standard", "multiValue", "compound", "vector", "text"] = "standard"
     sparse: bool = True
     bson_type: tuple[str, ...] = ()
     dimensions: int | None = None
     """Of vectors; None for other types."""
     distance: Literal["cosine", "euclidean", "dot_product"] | None = None
+    weights: tuple[float, ...] = ()
+    """Of the fields of a text index; empty if all are 1."""
+    language: str | None = None
+    stop_words: tuple[str, ...] | bool | None = None
+    """Of a text index; True for those of the language."""
+
+    @property
+    def is_lists(self) -> bool:
+        """Whether it is lists, and not a tree of values."""
+        return self.type in {"vector", "text"}
+
+    @property
+    def weighted_fields(self) -> tuple[str, ...]:
+        """The fields as they are written: with their weights."""
+        weights = self.weights or (1.0,) * len(self.fields)
+        return tuple(weighted_name(name, weight) for name, weight in zip(self.fields, weights, strict=True))
 
     def json_value(self, key: Key) -> Any:
         """The value of one key in JSON; MISSING leaves it out."""
         match key.name:
             case "field":
-                return self.fields[0] if len(self.fields) == 1 else MISSING
+                return self.weighted_fields[0] if len(self.fields) == 1 else MISSING
             case "fields":
-                return list(self.fields) if len(self.fields) > 1 else MISSING
+                return list(self.weighted_fields) if len(self.fields) > 1 else MISSING
             case "type":
-                return self.type if self.type in {"multiValue", "vector"} else MISSING
+                return self.type if self.is_lists or self.type == "multiValue" else MISSING
+            case "stopWords":
+                return list(self.stop_words) if isinstance(self.stop_words, tuple) else self.stop_words or MISSING
             case "bsonType":
                 return _single_or_list(self.bson_type)
             case _:
@@ -332,8 +351,8 @@ class Model(SchemaPart):
     @property
     def columns(self) -> tuple[str, ...]:
         """Every dotted name that is a column of a block: declared, in the manifest, indexed, timestamps."""
-        # Vectors are long, and no filter asks for their values.
-        ordered = (index for index in self.indexes.values() if index.type != "vector")
+        # Vectors and texts are long, and few filters ask for their values.
+        ordered = (index for index in self.indexes.values() if not index.is_lists)
         indexed = [name for index in ordered for name in index.fields]
         names = dict.fromkeys([*self.fields, *self.manifest_fields, *indexed, "createdAt", "updatedAt"])
         return tuple(name for name in names if name not in {"_id", "id"})

@@ -106,7 +106,7 @@ def _check_indexes(model: Model, path: str, report: ProblemReport) -> None:
         key = "field" if len(index.fields) == 1 else "fields"
         for number, field in enumerate(index.fields):
             _check_field_path(model, field, join_path(place, f"{key}.{number}" if key == "fields" else key), report)
-        if index.type == "vector":
+        if index.is_lists:
             continue
         if index.fields in seen:
             report.error(

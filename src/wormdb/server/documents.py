@@ -101,12 +101,18 @@ def read_filter(data: bytes) -> dict[str, Any]:
     return _with_objectids(found) if _SEEMS_HEX.search(data) else found
 
 
+def _hint(data: bytes, form: Format) -> str:
+    if form == "json" or not data.lstrip().startswith(b"{"):
+        return ""
+    return "; it seems to be JSON: SESSION.ATTRIBUTE SET input_type json"
+
+
 def read_document(data: bytes, form: Format) -> dict[str, Any]:
     """A document to be inserted, its `_id` an ObjectId if it is 24 hex digits. An ErrorReply if it cannot be read."""
     try:
         found = _read_bson(data) if form == "bson" else read_json(data)
     except (BSONError, ValueError, RecursionError, WormError) as error:
-        raise ErrorReply(f"Invalid {form.upper()} document: {error}") from error
+        raise ErrorReply(f"Invalid {form.upper()} document: {error}{_hint(data, form)}") from error
     if not isinstance(found, dict):
         raise ErrorReply(f"Invalid {form.upper()} document: it must be an object")
     identity = found.get("_id")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.create import create_indexes
-from wormdb.api.indexes import read_index, read_vector_index
+from wormdb.api.indexes import read_index, read_text_index, read_vector_index
 from wormdb.bql.nearest import DISTANCES
-from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from wormdb.errors import AlreadyExistsError, InvalidRequestError, MissingExtraError, NotFoundError
 from wormdb.format.bson_types import bson_type_of, stored_in_model
 from wormdb.server.commands import Command, refuse_bare
 from wormdb.server.documents import read_object
@@ -32,6 +32,8 @@ _TYPES: Final = frozenset(
     {"string", "int", "long", "double", "bool", "date", "timestamp", "binData", "objectId", "decimal"}
 )
 
+_TEXT_OPTIONS: Final = ("fields", "language", "stop_words", "name")
+
 
 # --- schemas of indexes ---
 
@@ -47,6 +49,8 @@ def read_schemas(data: bytes) -> list[Index]:
             indexes += [_compound(each) for each in (value if isinstance(value, list) else [value])]
         elif name == "$vector":
             indexes.append(_vector(value))
+        elif name == "$text":
+            indexes.append(_text(value))
         elif name.startswith("$"):
             raise ErrorReply(f"Unknown directive: {name}")
         else:
@@ -108,6 +112,22 @@ def _vector(schema: Any) -> Index:
     try:
         return read_vector_index(field, stored_name(name), dimensions, distance.lower())
     except InvalidRequestError as error:
+        raise ErrorReply(str(error)) from error
+
+
+def _text(schema: Any) -> Index:
+    """Of words, which Kronotop has none of: as `Collection.create_text_index`."""
+    if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
+        raise ErrorReply("Invalid index schema")
+    unknown = [name for name in schema if name not in _TEXT_OPTIONS]
+    name = schema.get("name")
+    if unknown or not isinstance(name, str | None):
+        raise ErrorReply("Invalid index schema")
+    try:
+        return read_text_index(
+            schema["fields"], name, language=schema.get("language"), stop_words=schema.get("stop_words")
+        )
+    except (InvalidRequestError, MissingExtraError) as error:
         raise ErrorReply(str(error)) from error
 
 
@@ -183,6 +203,8 @@ def _check_free(index: Index, there: Iterable[IndexStatus]) -> None:
             raise ErrorReply(f"'{shown_name(index.name)}' has already exist")
         if (known.kind, known.fields) != (index.kind, index.fields) or each.state == "failed":
             continue
+        if index.kind == "text":
+            raise ErrorReply(f"A text index on the same fields already exists: '{shown_name(known.name)}'")
         if index.kind == "vector":
             raise ErrorReply(f"A vector index on field '{index.fields[0]}' already exists")
         if len(index.fields) == 1:
@@ -200,6 +222,8 @@ def describe(session: ClientSession, words: list[bytes]) -> Any:
     found = _described(_bucket(session, words), words)
     if found.type == "vector":
         return _described_vector(found)
+    if found.type == "text":
+        return _described_text(found)
     types = [stored_in_model(alias).upper() for alias in found.bson_types] or [""] * len(found.fields)
     is_compound = len(found.fields) > 1
     about: dict[str, Any] = {"index_type": "compound" if is_compound else "single_field", "id": shown_name(found.name)}
@@ -223,6 +247,19 @@ def _described_vector(found: IndexDescription) -> dict[str, Any]:
         "distance": str(options.get("distance")).upper(),
         "status": found.state.upper(),
         "statistics": {"cardinality": found.entries} | ({} if found.recall is None else {"recall": found.recall}),
+    }
+
+
+def _described_text(found: IndexDescription) -> dict[str, Any]:
+    options = found.options or {}
+    return {
+        "index_type": "text",
+        "id": shown_name(found.name),
+        "fields": options.get("fields"),
+        "language": options.get("language"),
+        "stop_words": options.get("stop_words", []),
+        "status": found.state.upper(),
+        "statistics": {"cardinality": found.entries},
     }
 
 

@@ -79,7 +79,14 @@ class Service:
     """What commands work on. Its handles are thread-safe; figures are counted by the loop's thread."""
 
     def __init__(
-        self, database: Database, *, accounts: Accounts | None = None, clock: Clock, chance: Chance, address: str = ""
+        self,
+        database: Database,
+        *,
+        accounts: Accounts | None = None,
+        clock: Clock,
+        chance: Chance,
+        address: str = "",
+        is_json: bool = False,
     ) -> None:
         """`database` is of `open_served`. No requests."""
         self.database = database
@@ -88,6 +95,8 @@ class Service:
         self.chance = chance
         self.address = address
         """Where clients find it: host and port."""
+        self.is_json = is_json
+        """Whether sessions begin with JSON and ids as text, instead of BSON and bytes."""
         self.commands: Mapping[bytes, Command] = {}
         """By name; given by the server, because commands know the service."""
         self.later: Callable[[str, Callable[[], object]], None] = _do_nothing

@@ -167,7 +167,8 @@ class ClientSession:
         return number
 
     def begin(self) -> None:
-        """Be who sessions are at first."""
+        """Be who sessions are at first, with the attributes that the server gives them."""
+        self.attributes = Attributes("json", "json", object_id_format="hex") if self.service.is_json else Attributes()
         self.account, self.is_known = EVERYTHING_ALLOWED, self.service.is_open
         if self.bounds_changed is not None:
             self.bounds_changed()
@@ -219,7 +220,6 @@ class ClientSession:
         """Be as new, but for the version of the protocol."""
         self.close_all()
         self.made = 0
-        self.attributes = Attributes()
         self.is_snapshot_read = False
         self.namespace = GLOBAL
         self.fresh.clear()

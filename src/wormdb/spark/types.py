@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "JSON",
     "KIND_METADATA",
+    "SCORE",
     "ColumnShape",
     "SparkColumn",
     "arrow_schema",
@@ -32,6 +33,9 @@ __all__ = [
 
 KIND_METADATA: Final = "wormdb"
 """Among the metadata of a column of text: which kind of values it stands for."""
+
+SCORE: Final = "$score"
+"""The path of a score, which is in no document."""
 
 DECIMAL_DIGITS: Final = 38
 DECIMAL_SCALE: Final = 18
@@ -56,7 +60,7 @@ class SparkColumn:
 
     name: str
     path: str
-    """Where it lies in documents; or `_id`, `$doc`, `$version`."""
+    """Where it lies in documents; or `_id`, `$doc`, `$version`, `$score`."""
     shape: ColumnShape
 
 

@@ -28,7 +28,7 @@ EXTRAS: tuple[Extra, ...] = (
     Extra("regex", "$regex that no pattern can slow down", ("re2",)),
     Extra("server", "passwords of worm serve, and a faster loop", ("argon2", "uvloop")),
     Extra("spark", "the data pipeline on Apache Spark", ("pyspark",)),
-    Extra("text", "text search with the stems of a language", ("Stemmer",)),
+    Extra("text", "text indexes, with the stems of a language", ("Stemmer", "numpy")),
     Extra("vector", "indexes of vectors", ("numpy", "numkong")),
 )
 
@@ -40,11 +40,11 @@ def is_installed(extra: Extra) -> bool:
     return all(importlib.util.find_spec(module) is not None for module in extra.modules)
 
 
-def load(module: str) -> ModuleType:
-    """Import a module of an extra, or raise MissingExtraError naming the extra to install."""
+def load(module: str, name: str | None = None) -> ModuleType:
+    """Import a module of an extra, or raise MissingExtraError naming the extra to install, any or that `name`."""
     import importlib
 
-    extra = next(extra for extra in EXTRAS if module in extra.modules)
+    extra = next(extra for extra in EXTRAS if module in extra.modules and name in {None, extra.name})
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

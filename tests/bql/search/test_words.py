@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.bql.search.words import LANGUAGES, WORD_CHARS_MAX, Analyzer, compared_text
+from wormdb.bql.search.words import WORD_CHARS_MAX, Analyzer, compared_text
 from wormdb.errors import MissingExtraError
+from wormdb.schema.words import LANGUAGES
 
 GERMAN = Analyzer("german", ["und"])
 

@@ -53,6 +53,62 @@ def test_built_by_whoever_comes(url: str) -> None:
     assert json.loads(worm("index", "tasks", "notes", "--json", "--url", url).text) == []
 
 
+def test_of_vectors_and_of_words(url: str) -> None:
+    note = '{"id": "n1", "title": "Red shoes", "text": "light", "v": [1, 0, 0]}'
+    assert worm("insert", "notes", note, "--url", url).code == 0
+    vector = ["v", "--vector", "--dimensions", "3", "--distance", "euclidean"]
+    assert worm("index", "create", "notes", *vector, "--url", url).text == "v: v (vector) 1 entry\n"
+    text = ["--text", "title^3, text", "--language", "english", "--stop-words", "the,a", "--name", "words"]
+    assert worm("index", "create", "notes", *text, "--no-wait", "--url", url).text == (
+        "words: title^3, text (text) waiting\n"
+    )
+    assert worm("table", "rebuild", "notes", "--url", url).code == 0
+    listed = [line.split() for line in worm("index", "list", "notes", "--url", url).lines[3:]]
+    assert [(line[0], line[-4], line[-3]) for line in listed] == [("v", "vector", "ready"), ("words", "text", "ready")]
+    described = worm("index", "describe", "notes", "v", "--url", url).lines
+    assert described[:8] == [
+        "Index:      v",
+        "Fields:     v",
+        "Type:       vector",
+        "Made by:    create",
+        "State:      ready",
+        "Entries:    1",
+        "Dimensions: 3",
+        "Distance:   euclidean",
+    ]
+    assert described[8].startswith("Runs:       1, ")
+    described = worm("index", "describe", "notes", "words", "--url", url).lines
+    assert {"Fields:     title^3, text", "Type:       text", "Language:   english", "Stop words: a, the"} <= {
+        *described
+    }
+    found = worm("table", "query", "notes", "--search", "shoe", "--select", "title", "--format", "ndjson", "--url", url)
+    assert json.loads(found.text)["id"] == "n1"
+    found = worm("table", "query", "notes", "--near", "v=[1,0,0]", "--select", "title", "--json", "--url", url)
+    assert [row["_score"] for row in json.loads(found.text)["rows"]] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["v", "--vector"], "--vector needs one field, and --dimensions"),
+        (["v", "w", "--vector", "--dimensions", "3"], "--vector needs one field, and --dimensions"),
+        (["v", "--dimensions", "3"], "--dimensions needs --vector"),
+        (["v", "--language", "english"], "--language needs --text"),
+        (["v", "--vector", "--dimensions", "3", "--unique"], "--unique is of an index of values alone"),
+        (["title", "--text", "body"], "--text names the fields: write --text title,body"),
+        (["v", "--vector", "--dimensions", "3", "--text", "body"], "--vector and --text are two indexes"),
+        (["v", "--vector", "--dimensions", "5000"], "dimensions must be a whole number from 1 to 4,096"),
+        (["--text", "title^x"], "a weight must be a number above 0"),
+        (["--text", "title", "--language", "klingon"], "there is no language 'klingon'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(url: str, arguments: list[str], words: str) -> None:
+    printed = worm("index", "create", "notes", *arguments, "--url", url)
+    assert printed.code == 2
+    assert words in printed.text + printed.errors
+    assert len(json.loads(worm("index", "list", "notes", "--json", "--url", url).text)) == 1
+
+
 def test_in_detail(url: str) -> None:
     before = json.loads(worm("index", "describe", "Customer", "byTags", "--json", "--url", url).text)
     assert (before["state"], before["entries"], before["arrays"]) == ("ready", 0, [])

@@ -50,7 +50,7 @@ PATHS = EnginePaths.of_collection(COLLECTION)
 WRITES = frozenset({"put", "delete", "delete_many"})
 FAULTS = (Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE)
 
-STRIDE = int(os.environ.get("WORMDB_STRIDE", "3"))
+STRIDE = int(os.environ.get("WORMDB_STRIDE", "5"))
 """One in so many reads fails, and somebody else comes before one in so many requests, in each pair others."""
 
 by_name = pytest.mark.parametrize("scenario", PROJECTED, ids=str)

@@ -41,6 +41,18 @@ KEPT = {
         }
     },
 }
+ENDING = {
+    "schemaVersion": "1.0",
+    "models": {
+        "Note": {
+            "path": "@notes/(id:string).json",
+            "id": "given",
+            "ttl": "2h",
+            "fields": {"text": {"type": "string"}},
+            "softDelete": {"enabled": True, "ttl": 1},
+        }
+    },
+}
 
 
 @pytest.fixture
@@ -274,6 +286,27 @@ def test_the_trash_is_emptied_of_what_expired_and_not_before(rig: Rig) -> None:
     live(rig, 6 * HOUR, node)
     assert notes.list_trashed() == []
     assert notes.find_by_id("n") is None
+
+
+def test_documents_that_end_are_removed_with_their_files_while_nothing_writes(rig: Rig) -> None:
+    database = rig.database()
+    database._declared.schema = read_schema(ENDING)
+    notes = database.model("Note")
+    notes.insert_many([{"id": f"n{number}", "text": "x"} for number in range(3)])
+    notes.delete("n0")
+    rig.clock.advance(10)
+    node = rig.started(pace=SLOW)
+    live(rig, HOUR, node)
+    assert [one.op for one in notes.watch()] == ["create", "create", "create", "delete"]
+    notes.modify("n2", lambda one: one | {"text": "again"})
+    assert rig.store.probe("notes/n1.json").found
+    live(rig, 1.5 * HOUR, node)
+    assert [(one.op, one.id) for one in notes.watch()][-1] == ("expire", "n1")
+    assert not rig.store.probe("notes/n1.json").found
+    assert rig.store.probe("notes/n2.json").found
+    live(rig, HOUR, node)
+    assert [(one.op, one.id) for one in notes.watch()][-1] == ("expire", "n2")
+    assert lags(rig, "notes") == [0]
 
 
 def test_a_machine_with_a_wrong_clock_purges_nothing(rig: Rig) -> None:

@@ -19,7 +19,8 @@ from wormdb.query.execute.answer import count_plan, run_plan
 from wormdb.query.execute.rank import ManyScorer, Ranking
 from wormdb.query.execute.rows import DocumentBatch
 from wormdb.query.plan import Empty
-from wormdb.query.planner.planner import candidates
+from wormdb.query.planner.cache import PlanCache
+from wormdb.query.planner.planner import candidates, make_plan
 from wormdb.query.request import BY_ID
 
 if TYPE_CHECKING:
@@ -40,20 +41,28 @@ NEAR = st.builds(
 @settings(max_examples=settings().max_examples // 5)
 @given(world=WORLDS, data=st.data())
 def test_every_plan_gives_the_nearest(world: World, data: st.DataObject) -> None:
-    source = world.source()
+    source, cache = world.source(), PlanCache()
     for _ in range(3):
         near = data.draw(NEAR)
         request = replace(data.draw(REQUESTS(world.documents)), sort=BY_ID, after=None, near=near, is_count=False)
         matching = filter(compile_filter(request.filter), world.documents.values())
         stop = None if request.limit is None else request.offset + request.limit
         expected = [(score, each["_id"]) for score, each in nearest(near, matching)][request.offset : stop]
-        for plan in candidates(request, source.facts):
+        # Another vector is asked for by a plan that is kept.
+        make_plan(replace(request, near=replace(near, vector=data.draw(VECTORS_LIKE(near)))), source.facts, cache)
+        kept = make_plan(request, source.facts, cache)
+        for plan in (kept, *candidates(request, source.facts)):
             for root in (plan.root, poorer(plan.root, data)):
                 assert told(list(run_plan(root, replace(request, projection=None), source))) == expected
                 hits = list(run_plan(root, request, source))
                 assert [hit.score for hit in hits] == [score for score, _ in expected]
             if not isinstance(plan.root, Empty):
                 assert count_plan(plan.root, replace(request, is_count=True), source) == len(expected)
+
+
+def VECTORS_LIKE(near: Near) -> st.SearchStrategy[tuple[float, ...]]:  # noqa: N802 - a strategy
+    size = len(near.vector)
+    return st.lists(st.integers(1, 9).map(float), min_size=size, max_size=size).map(tuple)
 
 
 def told(hits: list[Any]) -> list[tuple[float, Any]]:

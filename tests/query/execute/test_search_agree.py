@@ -16,7 +16,8 @@ from wormdb.bql.search.rank import rank_documents
 from wormdb.bql.search.search import SearchQuery
 from wormdb.query.execute.answer import count_plan, run_plan
 from wormdb.query.plan import Empty
-from wormdb.query.planner.planner import candidates
+from wormdb.query.planner.cache import PlanCache
+from wormdb.query.planner.planner import candidates, make_plan
 from wormdb.query.request import BY_ID
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ SEARCHES = st.sampled_from(["a OR b", "a", "a* OR 1*", "b -a", "x OR é OR z*", 
 @settings(max_examples=settings().max_examples // 5)
 @given(world=WORLDS, data=st.data())
 def test_every_plan_gives_what_is_searched(world: World, data: st.DataObject) -> None:
-    source = world.source()
+    source, cache = world.source(), PlanCache()
     for _ in range(3):
         query = SearchQuery(data.draw(SEARCHES), FIELDS)
         request = replace(data.draw(REQUESTS(world.documents)), sort=BY_ID, after=None, search=query, strategy=None)
@@ -38,7 +39,10 @@ def test_every_plan_gives_what_is_searched(world: World, data: st.DataObject) ->
         ranked = rank_documents(query.over(FIELDS), world.documents.values())
         stop = None if request.limit is None else request.offset + request.limit
         expected = [(score, each["_id"]) for score, each in ranked if matches(each)][request.offset : stop]
-        for plan in candidates(request, source.facts):
+        # Other words are searched by a plan that is kept.
+        make_plan(replace(request, search=SearchQuery(data.draw(SEARCHES), FIELDS)), source.facts, cache)
+        kept = make_plan(request, source.facts, cache)
+        for plan in (kept, *candidates(request, source.facts)):
             hits = list(run_plan(plan.root, replace(request, projection=None), source))
             assert [(hit.score, hit.document["_id"]) for hit in hits] == expected
             assert [hit.score for hit in run_plan(plan.root, request, source)] == [score for score, _ in expected]

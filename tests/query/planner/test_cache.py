@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from tests.query.planner.test_planner import SHOP, index, request, text_of
+from wormdb.bql.nearest import Near
+from wormdb.bql.search.fields import parse_fields
+from wormdb.bql.search.search import SearchQuery
+from wormdb.query.physical import searches
 from wormdb.query.plan import Cost
 from wormdb.query.planner.cache import PlanCache, PlanChoice
 from wormdb.query.planner.planner import make_plan, shape_key
-from wormdb.query.sources.source import NothingKept
+from wormdb.query.sources.source import NothingKept, TextFacts, VectorFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +85,50 @@ def test_a_range_that_is_much_wider_is_planned_anew() -> None:
     narrow = make_plan(request({"date": {"$gt": 99_999}}), SHOP, cache)
     wide = make_plan(request({"date": {"$gt": 5}}), SHOP, cache)
     assert (narrow.strategy, wide.strategy, wide.is_cached) == ("index_lookup", "full_scan", False)
+
+
+VECTORS = VectorFacts("byLook", ("look",), 2, "cosine", entries=90_000, lists=700, runs=1, bytes=9_000_000)
+TEXTS = TextFacts("words", parse_fields(["title"]), is_ready=True)
+RANKED = replace(SHOP, rows=100_000, document_bytes=200_000_000, vectors=(VECTORS,), texts=(TEXTS,))
+
+
+def near(*vector: float, k: int = 5, written: Any = None) -> QueryRequest:
+    return replace(request(written or {}), near=Near(("look",), vector, k))
+
+
+def test_another_vector_is_planned_once() -> None:
+    cache = PlanCache()
+    first, again = make_plan(near(1, 0), RANKED, cache), make_plan(near(0, 1), RANKED, cache)
+    assert (first.is_cached, again.is_cached) == (False, True)
+    assert again == msgspec.structs.replace(make_plan(near(0, 1), RANKED), is_cached=True)
+    assert not make_plan(near(0, 1, k=6), RANKED, cache).is_cached
+
+
+def test_nearest_of_other_values_of_a_filter_are_planned_once_if_about_as_many_match() -> None:
+    cache = PlanCache()
+    first = make_plan(near(1, 0, written={"customer": "c1"}), RANKED, cache)
+    again = make_plan(near(0, 1, written={"customer": "c2"}), RANKED, cache)
+    assert (first.is_cached, again.is_cached) == (False, True)
+    assert again.root == make_plan(near(0, 1, written={"customer": "c2"}), RANKED).root
+    narrow = make_plan(near(1, 0, written={"date": {"$gt": 99_999}}), RANKED, cache)
+    wide = make_plan(near(1, 0, written={"date": {"$gt": 5}}), RANKED, cache)
+    assert (narrow.is_cached, wide.is_cached) == (False, False)
+    assert wide.root == make_plan(near(1, 0, written={"date": {"$gt": 5}}), RANKED).root
+
+
+def test_other_words_are_planned_once() -> None:
+    cache = PlanCache()
+    asked = [replace(request({}), search=SearchQuery(text)) for text in ("red shoes", "old hats", "hats", '"old hats"')]
+    plans = [make_plan(each, RANKED, cache) for each in asked]
+    assert [plan.is_cached for plan in plans] == [False, True, False, False]
+    assert [plan.root for plan in plans] == [make_plan(each, RANKED).root for each in asked]
+    scan = searches.find_scan(plans[1].root)
+    assert scan is not None
+    assert scan.index == "words"
+    both = [replace(near(1, 0), search=SearchQuery(text)) for text in ("red shoes", "old hats")]
+    fused = [make_plan(each, RANKED, cache) for each in both]
+    assert [plan.is_cached for plan in fused] == [False, True]
+    assert [plan.root for plan in fused] == [make_plan(each, RANKED).root for each in both]
 
 
 def test_those_longest_unused_are_dropped() -> None:

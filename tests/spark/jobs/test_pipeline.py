@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import wormdb
 from tests.cli.printed import worm
+from tests.engine.lists.rig import shown_lists
 from tests.jobs.rig import customers
+from wormdb.engine.lists.read import read_lists
 from wormdb.errors import CorruptionError
 from wormdb.jobs import sources
 from wormdb.jobs.aggregate import AggregateOptions
@@ -144,6 +147,61 @@ def test_workers_compact_and_rebuild_what_one_process_would(spark: SparkSession,
         found = db.model("Customer").find({"age": {"$gte": 100}}, strategy="index_lookup")
         assert {document["id"] for document in found} == {each["id"] for each in expected if each["age"] >= 100}
         assert jobs.verify() == db.verify(["Customer"])[0]
+
+
+def stories(url: str) -> None:
+    """Vectors and texts, most of them in blocks, some changed and some deleted since."""
+    with wormdb.connect(url, settings=wormdb.Settings(forward="manual", block_bytes=24_000)) as db:
+        things = db["things"]
+        things.create_vector_index("v", dimensions=4, distance="euclidean")
+        things.create_text_index(["title^2", "body"], language="english")
+        things.insert_many([_story(number) for number in range(600)])
+        things.forward()
+        things.insert_many([_story(number) for number in range(600, 630)])
+        for number in range(0, 600, 50):
+            things.delete(f"s{number:04}")
+            things.save({**_story(number + 1), "title": "Changed shoes", "v": [0.5, number, 1, 2]})
+
+
+def _story(number: int) -> dict[str, Any]:
+    words = ("red", "blue", "running", "shoes", "leather", "trainers", "light")
+    body = " ".join(words[(number * step) % 7] for step in range(1, 6))
+    return {"id": f"s{number:04}", "title": words[number % 7], "body": body, "v": [number % 9, number % 5, 1, number]}
+
+
+def list_contents(url: str) -> dict[str, tuple[Any, Any]]:
+    """Of each index of vectors or words what was learned, and every entry of every list."""
+    with wormdb.connect(url) as db:
+        ledger = db["things"]._ledger
+        view = ledger.view()
+        readers = {index.name: read_lists(view, index, ledger.trees.lists) for index in view.definition.indexes.lists}
+        return {name: (found.trained(), shown_lists(found)) for name, found in readers.items() if found is not None}
+
+
+def test_workers_rebuild_vectors_and_words_as_one_process_does_and_shuffle_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    there, here = str(tmp_path / "there"), str(tmp_path / "here")
+    stories(there)
+    shutil.copytree(there, here)
+    store: Any = spark.sparkContext._jsc.sc().statusStore()
+    before = store.executorSummary("driver").totalShuffleWrite()
+    options = RebuildOptions(block_bytes=24_000)
+    done = pipeline(spark, there, collection="things").rebuild(options)
+    assert done.blocks >= 3
+    assert [(one.name, one.entries > 600) for one in done.indexes] == [("text", True), ("v", True)]
+    assert store.executorSummary("driver").totalShuffleWrite() == before
+    assert done == local_pipeline(here, collection="things").rebuild(options)
+    made = list_contents(there)
+    assert made == list_contents(here)
+    assert made["v"][0] is not None
+    assert len(made["v"][1]) > 1
+    with wormdb.connect(there) as db, wormdb.connect(here) as other:
+        assert db.verify(["things"])[0].findings == ()
+        for asked in ({"search": "run -shoe"}, {"near": {"v": {"vector": [1, 2, 1, 300], "k": 20}}}):
+            found = [(row["id"], score) for row, score in db["things"].find(**asked).scored()]
+            assert found == [(row["id"], score) for row, score in other["things"].find(**asked).scored()]
+            assert len(found) >= 20
 
 
 def test_tables_take_an_engine(spark: SparkSession, tmp_path: Path) -> None:

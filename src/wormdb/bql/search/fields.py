@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.mistakes import Mistakes
-from wormdb.bql.search.words import LANGUAGES, NO_LANGUAGE, Analyzer, analyzer_of
+from wormdb.bql.search.words import Analyzer, analyzer_of
 from wormdb.format.kinds import MISSING, Document
 from wormdb.format.path import Path, parse_path, resolve
 from wormdb.schema.problems import did_you_mean
+from wormdb.schema.words import LANGUAGES, NO_LANGUAGE, WEIGHT_MAX, read_weight, weighted_name
 from wormdb.settings import STOP_WORDS_MAX, TEXT_FIELDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["SearchFields", "WeightedField", "parse_fields", "texts_of"]
-
-WEIGHT_MAX: Final = 1_000.0
 
 _STOP_WORDS: Final[Mapping[str, str]] = {
     "english": "a an and are as at be but by for from has have he her his i if in into is it its no not of on or our "
@@ -51,7 +49,7 @@ class WeightedField:
     @property
     def text(self) -> str:
         """As it is written: title^3."""
-        return self.name if self.weight == 1.0 else f"{self.name}^{self.weight:g}"
+        return weighted_name(self.name, self.weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +119,15 @@ def _read_field(written: object, mistakes: Mistakes) -> WeightedField | None:
     if not isinstance(written, str):
         mistakes.add("fields", f"a field must be a string, not {type(written).__name__}", 'write such as "title^3"')
         return None
-    name, mark, weight = written.partition("^")
+    name, number = read_weight(written)
     path = mistakes.collect(f"fields.{written:.60}", lambda: parse_path(name))
-    number = _read_weight(weight) if mark else 1.0
     if number is None:
-        reason = f"a weight must be a number above 0 and at most {WEIGHT_MAX:,.0f}, not {weight!r:.20}"
+        given = written.partition("^")[2]
+        reason = f"a weight must be a number above 0 and at most {WEIGHT_MAX:,.0f}, not {given!r:.20}"
         mistakes.add(f"fields.{written:.60}", reason, 'write such as "title^3"')
     if path is MISSING or number is None:
         return None
     return WeightedField(("_id", *path[1:]) if path[0] == "id" else path, number)
-
-
-def _read_weight(text: str) -> float | None:
-    try:
-        weight = float(text)
-    except ValueError:
-        return None
-    return weight if math.isfinite(weight) and 0.0 < weight <= WEIGHT_MAX else None
 
 
 def _read_stop_words(written: object, language: str, mistakes: Mistakes) -> tuple[str, ...]:

@@ -23,21 +23,13 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wormdb.schema.words import NO_LANGUAGE
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["LANGUAGES", "NO_LANGUAGE", "WORD_CHARS_MAX", "Analyzer", "FoundWord", "analyzer_of", "compared_text"]
-
-NO_LANGUAGE: Final = "none"
-LANGUAGES: Final = (
-    NO_LANGUAGE,
-    *"""arabic armenian basque catalan czech danish dutch english esperanto estonian finnish french german greek hindi
-    hungarian indonesian irish italian lithuanian nepali norwegian persian polish portuguese romanian russian serbian
-    sesotho spanish swedish tamil turkish yiddish""".split(),  # noqa: SIM905 - a list of words
-)
-"""Those of Snowball's stemmers, and none: then words are compared as they are."""
+__all__ = ["WORD_CHARS_MAX", "Analyzer", "FoundWord", "WordNumbers", "analyzer_of", "compared_text"]
 
 WORD_CHARS_MAX: Final = 100
 """Of longer words only the beginning is compared."""
@@ -88,6 +80,8 @@ class Analyzer:
             self._stem = load("Stemmer").Stemmer(language, 0).stemWord
         self._is_turkish = language == "turkish"
         self._is_english = language == "english"
+        self.pattern = _ENGLISH if self._is_english else _ASCII
+        """Finds the words of a text of ASCII."""
         self._known: dict[str, str] = {}
         self._stops = frozenset(self._folded(word) for text in stop_words for word in _cut_all(text))
 
@@ -108,10 +102,19 @@ class Analyzer:
         if text.isascii():
             # Most texts are: this is most of what an index costs.
             known, stops = self._known, self._stops
-            pattern = _ENGLISH if self._is_english else _ASCII
-            found = [known.get(word) or self.term(word) for word in pattern.findall(text)]
+            found = [known.get(word) or self.term(word) for word in self.pattern.findall(text)]
             return [None if term in stops else term for term in found] if stops else list(found)
         return [word.term for word in self.words(text)]
+
+    @property
+    def has_stops(self) -> bool:
+        """Whether there are stop words."""
+        return bool(self._stops)
+
+    def counted(self, word: str) -> str | None:
+        """One word as it is compared; None for a stop word. No requests."""
+        term = self.term(word)
+        return None if term in self._stops else term
 
     def term(self, word: str) -> str:
         """One word as it is compared. No requests."""
@@ -132,6 +135,8 @@ class Analyzer:
         return self._plain(lowered if self._stem is None else self._stem(lowered) or lowered)
 
     def _lowered(self, word: str) -> str:
+        if not self._is_turkish and word.isascii():
+            return word.lower()[:WORD_CHARS_MAX]
         if self._is_turkish:
             word = word.translate(_TURKISH)
         folded = unicodedata.normalize("NFKC", word.casefold()).replace("i\u0307", "i")
@@ -154,6 +159,56 @@ class Analyzer:
             yield FoundWord(
                 self._plain(self._lowered(run[place:end])), start + place, start + end, number + 1 == len(places)
             )
+
+
+class WordNumbers:
+    """Numbers of words as they are compared, from 0 on in the order in which they are met. Used by one thread."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        """No word has been met."""
+        self._analyzer = analyzer
+        self.keys: list[bytes] = []
+        """By number the words, as UTF-8."""
+        self._numbers: dict[str | None, int] = {None: _STOP_NUMBER}
+        self._known = _KnownNumbers(self._number)
+
+    def of(self, text: str) -> list[int]:
+        """The numbers of the words of a text, in their order, without stop words. No requests."""
+        analyzer = self._analyzer
+        if text.isascii():
+            # Most texts are: this is most of what an index costs.
+            found = list(map(self._known.__getitem__, analyzer.pattern.findall(text)))
+        else:
+            found = [self._number_of(word.term) for word in analyzer.words(text)]
+        return [number for number in found if number != _STOP_NUMBER] if analyzer.has_stops else found
+
+    def _number(self, word: str) -> int:
+        """That of a word of a text without accents."""
+        return self._number_of(self._analyzer.counted(word))
+
+    def _number_of(self, term: str | None) -> int:
+        number = self._numbers.get(term)
+        if number is None:
+            assert term is not None, "stop words have a number"
+            number = self._numbers[term] = len(self.keys)
+            self.keys.append(term.encode())
+        return number
+
+
+_STOP_NUMBER: Final = -1
+
+
+class _KnownNumbers(dict[str, int]):
+    """Words as they are written, each with the number of what it is compared as: found once, and then by one step."""
+
+    def __init__(self, find: Callable[[str], int]) -> None:
+        self._find = find
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _KEPT_WORDS:
+            self.clear()
+        self[word] = number = self._find(word)
+        return number
 
 
 @lru_cache(maxsize=64)

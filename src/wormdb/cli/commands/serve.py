@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 EXAMPLES = (
-    "worm serve ./data",
+    "worm serve ./data --json",
     "worm serve s3://bucket/prefix --resp 127.0.0.1:5484 --port 9464",
     "worm serve s3://bucket/prefix --resp 0.0.0.0:5484 --users users.json --cert server.pem --key server.key",
     "worm serve s3://bucket/prefix --resp 0.0.0.0:5484 --advertise db1:5484 --users users.json --peer-user servers",
@@ -50,6 +50,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command("serve", cls=Verb, examples=EXAMPLES)
 @click.argument("url", envvar="WORM_URL", required=False)
 @click.option("--resp", default="127.0.0.1:5484", show_default=True, metavar="HOST:PORT", help="Where to listen.")
+@click.option("--json", "is_json", is_flag=True, help="Sessions begin with JSON and ids as text, instead of BSON.")
 @click.option("--users", type=_FILE, help="Users with hashed passwords and rights by namespace, as JSON.")
 @click.option("--cert", type=_FILE, help="The certificate of the server, for TLS.")
 @click.option("--key", type=_FILE, help="Its key.")
@@ -80,6 +81,7 @@ def command(  # noqa: PLR0913 - one argument for each option
     *,
     url: str | None,
     resp: str,
+    is_json: bool,
     users: Path | None,
     cert: Path | None,
     key: Path | None,
@@ -117,7 +119,7 @@ def command(  # noqa: PLR0913 - one argument for each option
     _allow_files(connections + _SPARE_FILES)
     clock, chance = SystemClock(), SystemChance()
     with open_served(url, settings=Settings(), clock=clock, chance=chance) as database:
-        service = Service(database, accounts=accounts, clock=clock, chance=chance)
+        service = Service(database, accounts=accounts, clock=clock, chance=chance, is_json=is_json)
         server = Server(service, options)
         fellow = None
         if routing != "off":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wormdb.api.status import IndexDescription, IndexSummary
     from wormdb.schema.model import Model
 
-__all__ = ["amount_of", "file_of", "indexes_of", "kind_of", "line_of"]
+__all__ = ["amount_of", "file_of", "indexes_of", "kind_of", "line_of", "written_fields"]
 
 
 def indexes_of(collection: Collection[Document], model: Model | None) -> list[IndexSummary]:
@@ -31,6 +31,11 @@ def kind_of(index: IndexDescription) -> str:
     if index.unique:
         return "unique" if index.type == "standard" else f"unique {index.type}"
     return index.type
+
+
+def written_fields(index: IndexDescription) -> tuple[str, ...]:
+    """Its fields; those of a text index with their weights."""
+    return tuple((index.options or {}).get("fields", index.fields))
 
 
 def amount_of(index: IndexDescription, *, several: str = "distinct values") -> str:
@@ -55,4 +60,4 @@ def file_of(index: IndexDescription) -> str:
 
 def line_of(index: IndexDescription) -> str:
     """All of it in one line: `byStatus: status (standard) 3 distinct values`."""
-    return f"{index.name}: {', '.join(index.fields)} ({kind_of(index)}) {amount_of(index)}{file_of(index)}"
+    return f"{index.name}: {', '.join(written_fields(index))} ({kind_of(index)}) {amount_of(index)}{file_of(index)}"

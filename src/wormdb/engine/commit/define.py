@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.shelf import Shelf
@@ -299,7 +299,7 @@ def create_index(batch_id: str, index: Index, *, seen: View, actor: str | None =
         )
     if index.kind:
         kind_for(index)
-    elif definition.model is not None and (held is None or not held.declared):
+    if definition.model is not None and (held is None or not held.declared):
         _check_paths(definition.model, index)
     _check_unique([index], seen)
     event = ListsCreated if index.kind else IndexCreated
@@ -395,12 +395,19 @@ def _check_unique(indexes: list[Index], seen: View) -> None:
         )
 
 
+def _type_of(index: Index) -> Literal["standard", "multiValue", "compound", "text"]:
+    """What a model would call it, as far as that decides where it may be."""
+    if index.kind:  # lists have no readable file, so they may be over the fields of another index
+        return "text"
+    return "multiValue" if index.multi_valued else "compound" if index.compound else "standard"
+
+
 def _check_paths(model: Model, index: Index) -> None:
     """Raise InvalidRequestError if the model, with the index in it, would have mistakes."""
     wanted = IndexDefinition(
         index.fields,
         unique=index.unique,
-        type="multiValue" if index.multi_valued else "compound" if index.compound else "standard",
+        type=_type_of(index),
         sparse=index.sparse,
     )
     report = ProblemReport()

@@ -26,7 +26,7 @@ __all__ = ["stored_entries", "stored_hashes"]
 def stored_entries(folder: ListFolder, head: ListHead, kind: ListKind) -> Iterator[tuple[bytes, int, bytes]]:
     """Every entry that counts: the key of its list, the hash of its id's key, its payload. In order of list.
 
-    Costs as `ListFolder.stream` of every run; 8 bytes a document and run are in memory if ids are stored once a run.
+    Costs as `ListFolder.stream_lists` of every run; 8 bytes a document and run are in memory if ids are once a run.
     Raises CorruptionError, also for counts and orders that are not what the root says; SnapshotTooOldError.
     """
     sources = [StoredSource(folder, run, kind) for run in head.runs]
@@ -42,7 +42,7 @@ def stored_entries(folder: ListFolder, head: ListHead, kind: ListKind) -> Iterat
 
 
 def stored_hashes(source: StoredSource) -> array[int]:
-    """For each document that a run names by its place the hash of its id's key. Costs as `ListFolder.stream`."""
+    """For each document that a run names by its place the hash of its id's key. Costs as `ListFolder.stream_lists`."""
     found: array[int] = array("Q")
     last = b""
     for key, _, _ in source.documents():

@@ -22,7 +22,6 @@ from wormdb.engine.lists.centroids import decode_centroids
 from wormdb.engine.lists.codes import load_numpy, multiplier
 from wormdb.engine.lists.probes import share_read
 from wormdb.engine.state.view import id_key
-from wormdb.format.list_part import decode_list
 from wormdb.format.list_run import Calibration
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ _ROWS: Final = 4_096
 def calibrate(folder: ListFolder, head: ListHead, kind: VectorKind, *, changes: int) -> Calibration | None:
     """What the lists of an index find; None if there are no lists, or too few vectors. `changes` as `Root.changes`.
 
-    Costs twice as `ListFolder.stream` of every run, and 1 GET for what was learned. In memory are some MiB, and for
-    each list 4 KB. Raises CorruptionError, SnapshotTooOldError, UnavailableError, MissingExtraError.
+    Costs twice as `ListFolder.stream_lists` of every run, and 1 GET for what was learned. In memory are some MiB, and
+    for each list 4 KB. Raises CorruptionError, SnapshotTooOldError, UnavailableError, MissingExtraError.
     """
     trained = folder.trained(head.trained)
     if trained is None or head.entries <= NEAREST:
@@ -129,9 +128,7 @@ def _lists(folder: ListFolder, head: ListHead, kind: VectorKind) -> Iterator[tup
 
 
 def _aged(folder: ListFolder, run: ListRun, kind: VectorKind, age: int) -> Iterator[tuple[bytes, int, StoredList]]:
-    for key, body in folder.stream(run.parts):
-        name = f"list {key!r} in {folder.folder}"
-        yield key, age, decode_list(body, kind.columns, is_shared=False, name=name)
+    return ((key, age, stored) for key, stored in folder.stream_lists(run.parts, kind))
 
 
 def _matrices(stored: StoredList, kind: VectorKind) -> tuple[Any, Any]:

@@ -39,7 +39,7 @@ _MANY_ROWS: Final = 1_024
 
 def load_numpy() -> Any:
     """The package numpy; raises MissingExtraError naming the extra."""
-    return load("numpy")
+    return load("numpy", "vector")
 
 
 def encode_vectors(vectors: Singles) -> tuple[Codes, Singles]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.lists.kind import LIST_KEY_BYTES_MAX, PAYLOAD_BYTES_MAX
+from wormdb.engine.lists.kind import LIST_KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, CountingKind
+from wormdb.engine.lists.word_entries import WordEntries
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.settings import MIB
@@ -13,7 +14,7 @@ from wormdb.settings import MIB
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.engine.lists.kind import Lister, ListKind
+    from wormdb.engine.lists.kind import DocumentCounter, Lister, ListKind
     from wormdb.engine.state.projection import Net
     from wormdb.format.kinds import Document
 
@@ -47,6 +48,8 @@ class RunDraft:
     """Bytes of entries, about."""
     documents: int = 0
     """How many changed documents were looked at."""
+    words: WordEntries | None = None
+    """In place of `lists`, of a kind that counts."""
 
     @property
     def is_empty(self) -> bool:
@@ -69,6 +72,7 @@ class ListMaker:
         """
         self.kind = kind
         self._lister: Lister = kind.lister(trained)
+        self._counter: DocumentCounter | None = kind.counter() if isinstance(kind, CountingKind) else None
         self._is_strict = is_strict
 
     def lists_of(self, documents: Sequence[Document]) -> list[Mapping[bytes, bytes]]:
@@ -98,7 +102,11 @@ class ListMaker:
 
     def add(self, draft: RunDraft, net: Sequence[Net]) -> None:
         """Take changed documents into a run, which come after those that are in it. Raises InvalidRequestError."""
+        draft.documents += len(net)
         changed = [one for one in net if one.before != one.held.document]
+        if self._counter is not None:
+            self._add_words(draft, changed, self._counter)
+            return
         before = [_decoded(one.before) for one in changed]
         after = [_decoded(one.held.document) for one in changed]
         was = iter(self.lists_of([one for one in before if one is not None]))
@@ -109,7 +117,38 @@ class ListMaker:
             self._count(draft, old, -1)
             self._count(draft, new, 1)
             self._take(draft, one.held.id, had, has)
-        draft.documents += len(net)
+
+    def _add_words(self, draft: RunDraft, changed: Sequence[Net], counter: DocumentCounter) -> None:
+        """The same of a kind that counts."""
+        width = counter.width
+        words = draft.words = draft.words or WordEntries(counter.keys, width)
+        found: list[list[int]] = [[] for _ in range(width)]
+        lengths: list[list[int]] = [[] for _ in range(width)]
+        sums = list(draft.tally or (0,) * (1 + width))
+        place = first = len(draft.ids)
+        for one in changed:
+            has = _cut(one.held.document, counter)
+            is_there = any(has)
+            if one.before is not None:
+                had = _cut(one.before, counter)
+                if all(map(_is_same, had, has or [[]] * width)):
+                    continue
+                gone = list(set().union(*had))
+                words.take_back(place, gone)
+                draft.size += _ENTRY_BYTES * len(gone)
+                sums = [sums[0] - any(had), *(known - len(own) for known, own in zip(sums[1:], had, strict=True))]
+            elif not is_there:
+                continue
+            draft.ids.append(one.held.id)
+            draft.dead.append(not is_there)
+            sums[0] += is_there
+            place += 1
+            for part, own in enumerate(has or [[]] * width):
+                found[part] += own
+                lengths[part].append(len(own))
+        words.add(first, found, lengths)
+        draft.size += (_ENTRY_BYTES + 2 * width) * sum(map(len, found))
+        draft.tally = (sums[0], *(known + sum(counts) for known, counts in zip(sums[1:], lengths, strict=True)))
 
     def _count(self, draft: RunDraft, document: Document | None, sign: int) -> None:
         told = () if document is None else self.tally_of(document)
@@ -140,6 +179,14 @@ class ListMaker:
             found.payloads.append(payload)
             assert len(payload) <= PAYLOAD_BYTES_MAX, "a payload within its limit"
             draft.size += len(payload) + _ENTRY_BYTES
+
+
+def _cut(document: bytes | None, counter: DocumentCounter) -> list[list[int]]:
+    return [] if document is None else counter.cut(json.decode_document(document, name="document"))
+
+
+def _is_same(had: list[int], has: list[int]) -> bool:
+    return had == has or (len(had) == len(has) and sorted(had) == sorted(has))
 
 
 def _decoded(document: bytes | None) -> Document | None:

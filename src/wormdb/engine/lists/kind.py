@@ -26,14 +26,23 @@ documents. In how many documents a term is, is the length of its list.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from wormdb.errors import UnsupportedFormatError
 
 if TYPE_CHECKING:
     from wormdb.format.kinds import Document
 
-__all__ = ["KINDS", "LIST_KEY_BYTES_MAX", "PAYLOAD_BYTES_MAX", "ListKind", "Lister", "kind_of"]
+__all__ = [
+    "KINDS",
+    "LIST_KEY_BYTES_MAX",
+    "PAYLOAD_BYTES_MAX",
+    "CountingKind",
+    "DocumentCounter",
+    "ListKind",
+    "Lister",
+    "kind_of",
+]
 
 LIST_KEY_BYTES_MAX: Final = 1_024
 PAYLOAD_BYTES_MAX: Final = 64 * 1_024
@@ -103,6 +112,36 @@ class ListKind(Protocol):
 
         `documents` is how many there are in all.
         """
+        ...
+
+
+class DocumentCounter(Protocol):
+    """Cuts documents into numbers, each of which stands for a list. Used by one thread."""
+
+    @property
+    def width(self) -> int:
+        """In how many parts documents are cut."""
+        ...
+
+    @property
+    def keys(self) -> Sequence[bytes]:
+        """By number the keys of lists; it grows."""
+        ...
+
+    def cut(self, document: Document) -> list[list[int]]:
+        """For each part of a document the numbers of lists, each as often as it is there. No requests."""
+        ...
+
+
+@runtime_checkable
+class CountingKind(Protocol):
+    """A kind whose payloads are, for each part of a document, how often it has the list, then levels of their lengths.
+
+    So entries can be made as arrays. What they are is what `ListKind.lister` and `ListKind.tally` say of a document.
+    """
+
+    def counter(self) -> DocumentCounter:
+        """What cuts documents, with numbers of its own. Raises MissingExtraError."""
         ...
 
 

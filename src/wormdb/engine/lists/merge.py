@@ -11,20 +11,22 @@ from __future__ import annotations
 import heapq
 from array import array
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter, ne
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.view import id_key
+from wormdb.format.list_columns import ColumnPages, steps_of
 from wormdb.format.list_part import (
     IDS_PER_PAGE,
+    NO_TEXTS,
     PART_BYTES_MAX,
     PartDraft,
-    decode_ids,
-    decode_list,
+    StoredList,
     encode_ids,
     encode_list,
+    payload_columns,
 )
 from wormdb.format.list_run import ListPart, ListRun
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.engine.lists.shelf import ListFolder
     from wormdb.engine.log.objects import ObjectWriter
 
-__all__ = ["DraftSource", "LooseList", "MergeSource", "RunWriter", "StoredSource", "merge_list"]
+__all__ = ["DraftSource", "LooseList", "MergeSource", "PlacedList", "RunWriter", "StoredSource", "merge_list"]
 
 _DROPPED = -1
 """The place of a document that is not in the merged run."""
@@ -52,6 +54,28 @@ class LooseList:
     ids: dict[bytes, bytes] = field(default_factory=dict)
     """By key the ids as JSON, where documents are named by keys."""
 
+    def loose(self) -> LooseList:
+        """Itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedList:
+    """One list as it is written where documents are places: nothing has to be done to it."""
+
+    steps: bytes
+    """As `steps_of` gives them."""
+    columns: tuple[bytes, ...]
+    gone: bytes
+    widths: tuple[int, ...]
+
+    def loose(self) -> LooseList:
+        """The same, entry by entry."""
+        names, gone = (list(accumulate(array("I", part))) for part in (self.steps, self.gone))
+        columns = tuple(memoryview(column) for column in self.columns)
+        stored = StoredList(len(names), NO_TEXTS, NO_TEXTS, array("I"), array("I"), columns, None, self.widths)
+        return LooseList(names, stored.all_payloads(), gone)
+
 
 class MergeSource(Protocol):
     """A run that is merged."""
@@ -65,14 +89,14 @@ class MergeSource(Protocol):
         """The documents that it names by places: the key and the JSON of each id, and whether it is in no list."""
         ...
 
-    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
+    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList | PlacedList]]:
         """Its lists in order; with `places` those of the merged run stand for its own."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """A run that is stored. Each pass over its lists costs as `ListFolder.stream`."""
+    """A run that is stored. Each pass over its lists costs as `ListFolder.stream_lists`."""
 
     folder: ListFolder
     run: ListRun
@@ -85,16 +109,13 @@ class StoredSource:
 
     def documents(self) -> Iterator[tuple[bytes, bytes, bool]]:
         """As `MergeSource`."""
-        for key, body in self.folder.stream(self.run.ids):
-            page = decode_ids(body, name=f"ids from {key!r} on in {self.folder.folder}")
+        for page in self.folder.stream_ids(self.run.ids):
             for identity, dead in zip(page.ids, page.dead, strict=True):
                 yield id_key(identity), identity, bool(dead)
 
     def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
         """As `MergeSource`."""
-        for key, body in self.folder.stream(self.run.parts):
-            name = f"list {key!r} in {self.folder.folder}"
-            stored = decode_list(body, self.kind.columns, is_shared=self.kind.is_shared, name=name)
+        for key, stored in self.folder.stream_lists(self.run.parts, self.kind):
             payloads = stored.all_payloads()
             if places is not None:
                 own, gone = [places[place] for place in stored.places], [places[place] for place in stored.gone_places]
@@ -121,10 +142,13 @@ class DraftSource:
         for identity, dead in zip(self.draft.ids, self.draft.dead, strict=True):
             yield id_key(identity), identity, dead
 
-    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
+    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList | PlacedList]]:
         """As `MergeSource`."""
         ids = self.draft.ids
         is_moved = places is not None and any(map(ne, places, range(len(places))))
+        if self.draft.words is not None:
+            yield from self.draft.words.lists(places if is_moved else None)
+            return
         for key in sorted(self.draft.lists):
             found = self.draft.lists[key]
             if places is not None:
@@ -212,11 +236,16 @@ class RunWriter:
 
         return self._write(pages(), lambda: PartDraft(is_packed=True, is_alone=True, form="ids")), count
 
-    def _write_lists(self, found: Iterable[tuple[bytes, LooseList]], counts: list[int]) -> tuple[ListPart, ...]:
+    def _write_lists(
+        self, found: Iterable[tuple[bytes, LooseList | PlacedList]], counts: list[int]
+    ) -> tuple[ListPart, ...]:
         kind = self.kind
+        if kind.is_shared and kind.columns is not None:
+            return self._write_columns(found, counts, kind.columns)
 
         def bodies() -> Iterator[tuple[bytes, bytes]]:
-            for key, made in found:
+            for key, one in found:
+                made = one.loose()
                 if not made.names and not made.gone:
                     continue
                 counts[0] += len(made.names)
@@ -228,6 +257,33 @@ class RunWriter:
 
         form: Literal["lists", "places"] = "places" if kind.is_shared else "lists"
         return self._write(bodies(), lambda: PartDraft(is_packed=kind.is_packed, form=form, widths=kind.columns))
+
+    def _write_columns(
+        self, found: Iterable[tuple[bytes, LooseList | PlacedList]], counts: list[int], widths: tuple[int, ...]
+    ) -> tuple[ListPart, ...]:
+        made: list[ListPart] = []
+        draft = PartDraft(is_packed=True, form="columns", widths=widths)
+        pages = ColumnPages(draft, widths)
+        for key, one in found:
+            if isinstance(one, PlacedList):
+                steps, columns, gone = one.steps, one.columns, one.gone
+            else:
+                steps, gone = steps_of(one.names), steps_of(one.gone)
+                columns = tuple(payload_columns(one.payloads, widths))
+            if not steps and not gone:
+                continue
+            counts[0] += len(steps) // 4
+            counts[1] += len(gone) // 4
+            if pages.size and pages.size + len(steps) > self.part_bytes:
+                pages.close()
+                made.append(self._put(draft))
+                draft = PartDraft(is_packed=True, form="columns", widths=widths)
+                pages = ColumnPages(draft, widths)
+            pages.add(key, steps, columns, gone)
+        pages.close()
+        if not draft.is_empty:
+            made.append(self._put(draft))
+        return tuple(made)
 
     def _write(self, lists: Iterable[tuple[bytes, bytes]], new: Callable[[], PartDraft]) -> tuple[ListPart, ...]:
         """Objects of lists in order; each is written when it is full."""
@@ -253,6 +309,9 @@ def _united(
     sources: Sequence[MergeSource], places: Sequence[array[int]], *, is_base: bool
 ) -> Iterator[tuple[bytes, bytes, bool]]:
     """The documents of all runs in order of key, and for each run the places of its own among them."""
+    if len(sources) == 1:
+        yield from _alone(sources[0], places[0], is_base=is_base)
+        return
     streams = [_aged(source, age) for age, source in enumerate(sources)]
     count = 0
     for key, same in groupby(heapq.merge(*streams), key=itemgetter(0)):
@@ -266,22 +325,43 @@ def _united(
             yield key, identity, is_dead
 
 
+def _alone(source: MergeSource, places: array[int], *, is_base: bool) -> Iterator[tuple[bytes, bytes, bool]]:
+    """The same of one run."""
+    count = 0
+    for found in source.documents():
+        if is_base and found[2]:
+            places.append(_DROPPED)
+        else:
+            places.append(count)
+            count += 1
+            yield found
+
+
 def _aged(source: MergeSource, age: int) -> Iterator[tuple[bytes, int, bytes, bool]]:
     return ((key, age, identity, dead) for key, identity, dead in source.documents())
 
 
 def _merged(
     sources: Sequence[MergeSource], places: Sequence[array[int]] | None, *, is_base: bool
-) -> Iterator[tuple[bytes, LooseList]]:
+) -> Iterator[tuple[bytes, LooseList | PlacedList]]:
     streams = [_keyed(source, None if places is None else places[age], age) for age, source in enumerate(sources)]
     if len(streams) == 1:
         # What it takes back it has no entries of: without an older run there is nothing to do.
         for key, _, one in streams[0]:
-            yield key, replace(one, gone=[]) if is_base and one.gone else one
+            if not is_base or not one.gone:
+                yield key, one
+            else:
+                yield key, replace(one, gone=b"") if isinstance(one, PlacedList) else replace(one, gone=[])
         return
     for key, same in groupby(heapq.merge(*streams, key=itemgetter(0, 1)), key=itemgetter(0)):
-        yield key, merge_list([one for _, _, one in same], is_base=is_base)
+        some = [one for _, _, one in same]
+        if len(some) == 1 and isinstance(some[0], PlacedList) and not (is_base and some[0].gone):
+            yield key, some[0]
+        else:
+            yield key, merge_list([one.loose() for one in some], is_base=is_base)
 
 
-def _keyed(source: MergeSource, places: array[int] | None, age: int) -> Iterator[tuple[bytes, int, LooseList]]:
+def _keyed(
+    source: MergeSource, places: array[int] | None, age: int
+) -> Iterator[tuple[bytes, int, LooseList | PlacedList]]:
     return ((key, age, one) for key, one in source.lists(places))

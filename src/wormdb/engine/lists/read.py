@@ -25,6 +25,7 @@ from wormdb.format.list_run import ListHead
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from wormdb.engine.blocks.shelf import Label
     from wormdb.engine.lists.kind import ListKind
     from wormdb.engine.lists.shelf import CheckedPage, ListFolder, ListShelf
     from wormdb.engine.tree.definition import Index
@@ -131,7 +132,7 @@ class ListReader:
         found = self.folder.pages(asked)
         raw: dict[bytes, list[tuple[int, StoredList]]] = {}
         for number, name, page in places:
-            for key in found[name, page].bodies:
+            for key in found[name, page].keys:
                 if key.startswith(prefix) and (one := self._decoded(key, found[name, page])) is not None:
                     raw.setdefault(key, []).append((number, one))
         if lists_max is not None and len(raw) > lists_max:
@@ -157,6 +158,14 @@ class ListReader:
         """The ids, as JSON, of documents by their places in a run; of lists that name documents so. Costs as `ids`."""
         pages = self._id_pages({(run, place // IDS_PER_PAGE) for place in places})
         return [pages[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for place in places]
+
+    def id_label(self, run: int, number: int) -> Label | None:
+        """What a page of ids of a run is kept by; None if there is no such page. Costs the directories, if not kept."""
+        for part, directory in self._id_parts(run):
+            if number < len(directory.firsts):
+                return None if self.folder is None else self.folder.label(part, number)
+            number -= len(directory.firsts)
+        return None
 
     def all_ids(self, found: RunList) -> list[bytes]:
         """The ids of all entries of a list of a run, hidden ones too. Costs as `ids`."""
@@ -198,6 +207,8 @@ class ListReader:
 
     def _decoded(self, key: bytes, page: CheckedPage) -> StoredList | None:
         """A list of a page; None if it is not there."""
+        if page.columns is not None:
+            return page.columns.find(key)  # what is made of it is kept by those who make it
         found = page.decoded.get(key)
         if found is None and (body := page.bodies.get(key)) is not None:
             name = f"list {key!r} of {'' if self.folder is None else self.folder.folder}"
@@ -262,8 +273,10 @@ class ListReader:
         return list(zip(parts, [] if self.folder is None else self.folder.learn(parts), strict=True))
 
     def _id_page(self, page: CheckedPage, part: ListPart) -> IdPage:
-        (body,) = page.bodies.values()
-        return decode_ids(body, name=part.name)
+        if not page.ids:
+            (body,) = page.bodies.values()
+            page.ids.append(decode_ids(body, name=part.name))
+        return page.ids[0]
 
     def _places_of(self, run: int, keys: set[bytes]) -> set[int]:
         """The places of some ids in a run, by their keys; of those that are there."""

@@ -12,15 +12,26 @@ from wormdb.engine.blocks.shelf import BoundedCache, ColumnCache, Label
 from wormdb.engine.state.indexes import folder_of, scope_of
 from wormdb.engine.tree.nodes import fetch_object, gone_is_old
 from wormdb.format.frame import corrupt
-from wormdb.format.list_part import Directory, decode_directory, decode_trained, lists_in
+from wormdb.format.list_columns import ColumnPage
+from wormdb.format.list_part import (
+    Directory,
+    StoredList,
+    decode_directory,
+    decode_ids,
+    decode_list,
+    decode_trained,
+    lists_in,
+)
 from wormdb.settings import KIB, MIB, SHELF_BYTES_MAX
 from wormdb.storage.store import ByteRange, coalesce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from wormdb.engine.lists.kind import ListKind
+    from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.log.paths import EnginePaths
-    from wormdb.format.list_part import StoredList
+    from wormdb.format.list_part import IdPage
     from wormdb.format.list_run import ListPart, TrainedRef
     from wormdb.format.root import Root
     from wormdb.storage.pool import Pool
@@ -42,9 +53,17 @@ class CheckedPage:
     """The lists of a page, which was checked."""
 
     bodies: dict[bytes, memoryview]
-    """By key, as they are stored."""
+    """By key, as they are stored; none if it is a page of columns."""
+    columns: ColumnPage | None = None
     decoded: dict[bytes, StoredList] = field(default_factory=dict)
     """Those that were asked for: views of the same bytes."""
+    ids: list[IdPage] = field(default_factory=list)
+    """The ids of a page of ids, once they were asked for: a view of the same bytes."""
+
+    @property
+    def keys(self) -> Iterable[bytes]:
+        """Of its lists, in order."""
+        return self.bodies if self.columns is None else self.columns.keys
 
 
 class ListShelf:
@@ -60,6 +79,8 @@ class ListShelf:
         """By the keys of their objects."""
         self.trained: BoundedCache[bytes] = BoundedCache(SHELF_BYTES_MAX)
         """The same of what was learned."""
+        self.texts: dict[str, TextReader] = {}
+        """Of each text index the reader of the state that was searched last."""
 
     def folder(self, root: Root, name: str) -> ListFolder:
         """The objects of one index of a root. No requests."""
@@ -134,7 +155,7 @@ class ListFolder:
         missing: dict[str, tuple[ListPart, Directory, set[int]]] = {}
         for part, directory, numbers in wanted:
             for number in dict.fromkeys(numbers):
-                held = self.shelf.pages.find(self._label(part, number))
+                held = self.shelf.pages.find(self.label(part, number))
                 if held is None:
                     missing.setdefault(part.name, (part, directory, set()))[2].add(number)
                 else:
@@ -161,18 +182,39 @@ class ListFolder:
 
     def _kept(self, part: ListPart, directory: Directory, number: int, stored: bytes) -> CheckedPage:
         body = directory.unpack(number, stored)
-        page = CheckedPage(dict(lists_in(body, name=directory.name)))
-        self.shelf.pages.keep(self._label(part, number), page, len(body) + 300 * len(page.bodies))
+        if directory.form == "columns":
+            columns = ColumnPage(body, directory.widths or (), name=directory.name)
+            page, cost = CheckedPage({}, columns), columns.size + 100 * len(columns.keys)
+        else:
+            page = CheckedPage(dict(lists_in(body, name=directory.name)))
+            cost = len(body) + 300 * len(page.bodies)
+        self.shelf.pages.keep(self.label(part, number), page, cost)
         return page
 
-    def _label(self, part: ListPart, number: int) -> Label:
+    def label(self, part: ListPart, number: int) -> Label:
+        """What a page is kept by. No requests."""
         return Label(self.key(part.name), _PAGE_KIND, str(number))
 
-    def stream(self, parts: Sequence[ListPart]) -> Iterator[tuple[bytes, memoryview]]:
+    def stream_ids(self, parts: Sequence[ListPart]) -> Iterator[IdPage]:
+        """All pages of ids of some objects in order. Costs as `stream_lists`."""
+        for key, body in self._stream(parts):
+            assert not isinstance(body, StoredList), "ids are no lists"
+            yield decode_ids(body, name=f"ids from {key!r} on in {self.folder}")
+
+    def stream_lists(self, parts: Sequence[ListPart], kind: ListKind) -> Iterator[tuple[bytes, StoredList]]:
         """All lists of some objects in order. Nothing is kept, and a few MiB are in memory.
 
         For each object 1 GET if it is small, else 1 for its directory and 1 for each 4 MiB.
         """
+        for key, body in self._stream(parts):
+            if isinstance(body, StoredList):
+                yield key, body
+            else:
+                name = f"list {key!r} in {self.folder}"
+                yield key, decode_list(body, kind.columns, is_shared=kind.is_shared, name=name)
+
+    def _stream(self, parts: Sequence[ListPart]) -> Iterator[tuple[bytes, memoryview | StoredList]]:
+        """Lists of columns decoded, all others as they are stored."""
         for part in parts:
             if part.length <= WHOLE_BYTES_MAX:
                 body = fetch_object(self.shelf.store, self.key(part.name), part.sha256)
@@ -183,7 +225,7 @@ class ListFolder:
             (directory,) = self.learn([part])
             yield from self._streamed(part, directory)
 
-    def _streamed(self, part: ListPart, directory: Directory) -> Iterator[tuple[bytes, memoryview]]:
+    def _streamed(self, part: ListPart, directory: Directory) -> Iterator[tuple[bytes, memoryview | StoredList]]:
         key, starts, count = self.key(part.name), directory.starts, len(directory.firsts)
         begin = 0
         while begin < count:
@@ -197,10 +239,14 @@ class ListFolder:
 
     def _unpacked(
         self, directory: Directory, bodies: Iterator[tuple[int, bytes]], base: int
-    ) -> Iterator[tuple[bytes, memoryview]]:
+    ) -> Iterator[tuple[bytes, memoryview | StoredList]]:
         for number, data in bodies:
             stored = data[directory.starts[number] - base : directory.starts[number + 1] - base]
-            yield from lists_in(directory.unpack(number, stored), name=directory.name)
+            page = directory.unpack(number, stored)
+            if directory.form == "columns":
+                yield from ColumnPage(page, directory.widths or (), name=directory.name).lists()
+            else:
+                yield from lists_in(page, name=directory.name)
 
     def check(self, part: ListPart) -> int:
         """Read an object whole, and check every byte of it; how many lists it has. 1 GET."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.bql.search.fields import SearchFields, parse_fields
+from wormdb.bql.search.fields import SearchFields, parse_fields, texts_of
 from wormdb.bql.search.rank import TIMES_MAX, level_of, read_words
+from wormdb.bql.search.words import WordNumbers
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.engine.lists.kind import Lister
     from wormdb.format.kinds import Document
 
-__all__ = ["TextKind", "list_key", "make_text_kind"]
+__all__ = ["TextKind", "WordCounter", "list_key", "make_text_kind"]
 
 _KNOWN: Final = ("fields", "language", "stop_words")
 
@@ -67,6 +68,10 @@ class TextKind:
         lengths = read_words(document, self.search_fields).lengths
         return int(any(lengths)), *lengths
 
+    def counter(self) -> WordCounter:
+        """As `CountingKind`. Raises MissingExtraError for a language if PyStemmer is not installed."""
+        return WordCounter(self.search_fields)
+
     def sample_size(self, documents: int) -> int:  # noqa: ARG002 - nothing is learned
         """As `ListKind`."""
         return 0
@@ -74,6 +79,34 @@ class TextKind:
     def train(self, sample: Sequence[Document], documents: int) -> bytes | None:  # noqa: ARG002 - nothing is learned
         """As `ListKind`."""
         return None
+
+
+class WordCounter:
+    """Cuts documents into the numbers of their words. Used by one thread."""
+
+    def __init__(self, fields: SearchFields) -> None:
+        """No word has been met. Raises MissingExtraError."""
+        self._numbers = WordNumbers(fields.analyzer)
+        self._paths = [field.path for field in fields.fields]
+        self.width = len(self._paths)
+        """How many fields there are."""
+
+    @property
+    def keys(self) -> list[bytes]:
+        """By number the keys of lists; it grows."""
+        return self._numbers.keys
+
+    def cut(self, document: Document) -> list[list[int]]:
+        """For each field the numbers of its words. No requests."""
+        number = self._numbers.of
+        found: list[list[int]] = []
+        for path in self._paths:
+            value = document.get(path[0]) if len(path) == 1 else None
+            if type(value) is str:
+                found.append(number(value))
+            else:
+                found.append([each for text in texts_of(document, path) for each in number(text)])
+        return found
 
 
 def list_key(term: str) -> bytes:

@@ -48,6 +48,7 @@ __all__ = [
     "sequence_of",
 ]
 
+_TEXT_TAG, _TEXT_END = encode_key("")[:1], encode_key("")[1:]
 SEQUENCE_DIGITS_MAX = len(str(SEQUENCE_MAX))
 _serials = itertools.count(1)
 _NO_WRITE = WriteId(bytes(16).hex())
@@ -57,7 +58,7 @@ _NO_WRITE = WriteId(bytes(16).hex())
 def id_key(identity: bytes) -> bytes:
     """The order-preserving key of an id given as extended JSON: equal ids have equal keys."""
     if identity[:1] == b'"' and identity.isascii() and b"\\" not in identity and identity.count(b'"') == 2:
-        return encode_key(identity[1:-1].decode())  # plain text, as most ids are
+        return _TEXT_TAG + identity[1:-1] + _TEXT_END  # plain text, as most ids are
     return encode_key(json.decode(identity, name="document id"))
 
 

@@ -254,6 +254,12 @@ class Index:
             }
             encoded = msgspec.json.encode(options, order="deterministic")
             return cls(name, definition.fields, kind="vector", options=encoded)
+        if definition.type == "text":
+            from wormdb.bql.search.fields import parse_fields  # few models have one
+
+            words = parse_fields(definition.weighted_fields, definition.language, definition.stop_words)
+            encoded = msgspec.json.encode(words.options, order="deterministic")
+            return cls(name, words.names, kind="text", options=encoded)
         return cls(
             name,
             definition.fields,

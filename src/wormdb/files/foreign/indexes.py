@@ -68,7 +68,11 @@ def indexed_conditions(filters: Sequence[Filter], model: Model) -> list[IndexedC
         if isinstance(condition, Compare) and condition.op != "eq":
             continue
         for name, index in model.indexes.items():
-            if index.fields == (".".join(condition.path),) and (texts := _texts(values, index, model)) is not None:
+            if (
+                not index.is_lists
+                and index.fields == (".".join(condition.path),)
+                and (texts := _texts(values, index, model)) is not None
+            ):
                 found.append(IndexedCondition(name, index, condition, texts, len(filters) == 1))
     return found
 
@@ -238,6 +242,8 @@ class IndexFileStatus:
 
 def index_status(files: ForeignFiles, name: str, index: IndexDefinition) -> IndexFileStatus:
     """Whether an index file is used, and how much is in it. Costs as `read_index`, with every partition."""
+    if index.is_lists:
+        return IndexFileStatus(f"an index of type {index.type} has no readable file")
     read = _read(files, name, index, None)
     if isinstance(read, str):
         return IndexFileStatus(read)

@@ -118,7 +118,7 @@ class Caretaker:
         return _forwarded(known, after, replace(done, is_removed=after.definition.closed is not None))
 
     def keep_up(self, prefix: str) -> UpkeepResult:
-        """Collect garbage, the log past its retention included, and purge what expired in the trash.
+        """Collect garbage, the log past its retention included; remove what is over, and what expired in the trash.
 
         Lists of indexes are measured if they changed much, and made anew if they are outgrown. As `Database.gc`, 1 GET,
         and what the trash costs to be read; once an hour what `_collect_records` does; 1 GET and what
@@ -127,10 +127,11 @@ class Caretaker:
         """
         (collected,) = self.database.gc([prefix.rstrip("/")])
         self._collect_records()
+        # By the store's time: a wrong clock, which the trash refuses, is no reason to wait.
+        due_ms = self._expire(prefix)
         purged, expires_ms = self._purge(prefix)
-        expires_ms = min(expires_ms, self._expire(prefix))
         renewed = self._renew(prefix)
-        return UpkeepResult(purged, collected.objects, expires_ms, collected.waiting, renewed)
+        return UpkeepResult(purged, collected.objects, min(expires_ms, due_ms), collected.waiting, renewed)
 
     def _renew(self, prefix: str) -> tuple[str, ...]:
         """Measure lists and make them anew, where that is due; the names of the indexes that were made anew."""

@@ -21,7 +21,7 @@ from wormdb.format import json
 from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.frame import FrameKind, decode_frame, frame_length
 from wormdb.format.key import encode_key
-from wormdb.format.list_part import names_in
+from wormdb.format.list_columns import names_in
 from wormdb.format.node import front_decode
 
 if TYPE_CHECKING:

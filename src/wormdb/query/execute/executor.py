@@ -362,12 +362,12 @@ class Executor:
                 start, size = start + taken, min(2 * size, BATCH_MAX)
 
     def _searched(self, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
-        from wormdb.query.execute.search import found_by_lists, rank_batches  # few queries search texts
+        from wormdb.query.execute.search import found_by_lists, rank_batches, shows_ids_only  # few queries search texts
 
         reader = None
         if node.index is not None and isinstance(self.source, ListSource):
-            reader = self.source.lists(node.index)
-            if reader is not None and not self.request.is_count:
+            reader = self.source.texts(node.index)
+            if reader is not None and not self.request.is_count and not shows_ids_only(self.request):
                 self.source.expect_documents()
         if reader is not None:
             yield from found_by_lists(self, node, reader, demand)

@@ -17,7 +17,6 @@ from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.bql.search.words import NO_LANGUAGE
 from wormdb.bql.tree import MatchAll
 from wormdb.query.plan import (
     ALL_IDS,
@@ -40,6 +39,7 @@ from wormdb.query.plan import (
 from wormdb.query.planner.cost import Estimate, estimate
 from wormdb.query.selectivity import Selectivity
 from wormdb.query.sources.source import NOTHING_KEPT, Facts
+from wormdb.schema.words import NO_LANGUAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.search.expression import has_phrases
 from wormdb.bql.search.rank import Scorer, TextStatistics, matches, read_words, round_length
 from wormdb.bql.tree import MatchAll
-from wormdb.query.execute.rows import KeyBatch
+from wormdb.format import json
+from wormdb.query.execute.rows import DocumentBatch, KeyBatch
 from wormdb.query.physical.searches import resolve_search
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.bql.search.rank import Search
     from wormdb.bql.tree import Filter
-    from wormdb.engine.lists.read import ListReader
+    from wormdb.engine.lists.postings import TextReader
+    from wormdb.format.kinds import Document
     from wormdb.query.execute.executor import Demand, Executor
-    from wormdb.query.execute.rows import DocumentBatch, RowBatch
+    from wormdb.query.execute.rows import RowBatch
+    from wormdb.query.execute.text_lists import RankedKey
     from wormdb.query.plan import TextScan
+    from wormdb.query.request import QueryRequest
 
-__all__ = ["found_by_lists", "rank_batches", "resolve_search"]
+__all__ = ["found_by_lists", "rank_batches", "resolve_search", "shows_ids_only"]
 
 _AT_ONCE: Final = 1_024
 _CHECKED_FIRST: Final = 32
@@ -51,7 +54,7 @@ def rank_batches(search: Search, tree: Filter, batches: Iterable[DocumentBatch])
     return [(key, -score) for score, key in sorted(found)]
 
 
-def found_by_lists(executor: Executor, node: TextScan, reader: ListReader, demand: Demand) -> Iterator[RowBatch]:
+def found_by_lists(executor: Executor, node: TextScan, reader: TextReader, demand: Demand) -> Iterator[RowBatch]:
     """The documents that a search and a filter find, by the lists of its words, as many as are taken.
 
     Costs as `search_lists`; where there is a phrase or a filter, documents of candidates are fetched until enough pass.
@@ -62,18 +65,21 @@ def found_by_lists(executor: Executor, node: TextScan, reader: ListReader, deman
     assert tree is not None, "something can be found"
     is_sure = not has_phrases(tree)
     passes = None if isinstance(node.filter, MatchAll) else compile_filter(node.filter)
-    candidates = search_lists(search, reader, is_sure=is_sure)
+    is_told = is_sure and passes is None
     # Of candidates that are held against documents some do not pass: a second fetch is a round more.
-    size = demand.first if is_sure and passes is None else min(max(4 * demand.first, _CHECKED_FIRST), _AT_ONCE)
-    while some := list(islice(candidates, size)):
+    size = demand.first if is_told else min(max(4 * demand.first, _CHECKED_FIRST), _AT_ONCE)
+    has_ids_only = is_told and shows_ids_only(executor.request)
+    for some in _cut(search_lists(search, reader, is_sure=is_sure, first=size), size):
         executor.look(len(some))
-        executor.scores.update((each.key, each.score) for each in some)
-        keys = [each.key for each in some]
-        if is_sure and passes is None:
+        keys = [each[1] for each in some]
+        executor.scores.update(zip(keys, [-each[0] for each in some], strict=True))
+        if has_ids_only:
+            yield DocumentBatch(keys, _documents_of([each[2] for each in some]), None)
+        elif is_told:
             # What lists say of a document that is not there must not be seen; a number may trust them.
             yield KeyBatch(keys, is_sure=executor.request.is_count)
         else:
-            unsure = {each.key for each in some if not each.is_sure}
+            unsure = {key for _, key, _, is_known in some if not is_known}
             found = executor.fetch(KeyBatch(keys, is_sure=False))
             rows = [
                 row
@@ -83,4 +89,25 @@ def found_by_lists(executor: Executor, node: TextScan, reader: ListReader, deman
             ]
             if rows:
                 yield found.pick(rows)
-        size = min(2 * size, _AT_ONCE)
+
+
+def shows_ids_only(request: QueryRequest) -> bool:
+    """Whether rows of a text search show nothing but their ids: then lists tell all, as they tell a number."""
+    projection = request.projection
+    is_plain = request.near is None and not request.sort.fields and not request.is_raw and not request.is_count
+    return is_plain and projection is not None and projection.mode == "include" and [*projection.parts.parts] == ["_id"]
+
+
+def _documents_of(ids: Sequence[bytes]) -> list[Document]:
+    """Documents that have their ids only."""
+    found: list[Any] = json.decode(b"[" + b",".join(ids) + b"]", name="document ids")
+    return [{"_id": identity} for identity in found]
+
+
+def _cut(parts: Iterable[list[RankedKey]], size: int) -> Iterator[list[RankedKey]]:
+    """The same in parts of `size`, and then of twice as many."""
+    for part in parts:
+        start = 0
+        while start < len(part):
+            yield part[start : start + size] if start or len(part) > size else part
+            start, size = start + size, min(2 * size, _AT_ONCE)

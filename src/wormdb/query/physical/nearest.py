@@ -14,12 +14,23 @@ from wormdb.query.plan import Fetch, NearestScan, Node, Part, Rank, Residual
 from wormdb.query.request import BY_ID, PlanStrategy, QueryRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from wormdb.bql.nearest import Near
+    from wormdb.query.physical.question import Way
     from wormdb.query.sources.source import Facts, VectorFacts
 
-__all__ = ["NearestWay", "ids_request", "matching_request", "propose_lists", "rank", "resolve", "why_exact"]
+__all__ = [
+    "LISTS",
+    "NearestWay",
+    "ids_request",
+    "matching_request",
+    "propose_lists",
+    "rank",
+    "resolve",
+    "shape_of",
+    "why_exact",
+]
 
 SHARE_USUAL: Final = 0.3
 """If a filter finds this share of all documents or more, as many lists are read as without it."""
@@ -27,6 +38,10 @@ ENOUGH_LEAST: Final = 10
 """Candidates beside the wanted rows that are scored by their documents at least …"""
 ENOUGH_MOST: Final = 50
 """… and at most."""
+LISTS: Final = "lists"
+"""The first name of a way by lists of an index."""
+_ONLY: Final = (LISTS, "only matches")
+_TESTED: Final = (LISTS, "candidates tested")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +52,10 @@ class NearestWay:
     what: str
     reason: str
     root: Node
+    names: Way
+    """What names it among the ways of its shape: LISTS and how they are used, or how all matches are found."""
+    tree: Filter
+    """The simplified filter."""
 
 
 def resolve(near: Near, facts: Facts) -> Near:
@@ -87,12 +106,24 @@ def ids_request(matching: QueryRequest) -> QueryRequest:
     return replace(matching, projection=parse_projection(["_id"]))
 
 
-def propose_lists(
-    request: QueryRequest, near: Near, facts: Facts, tree: Filter, ids: Node | None, share: float
+def shape_of(near: Near) -> Hashable:
+    """What a choice of a way depends on, of what is asked for: not the vector. No requests."""
+    return near.path, len(near.vector), near.k, near.distance, near.recall, near.is_exact, near.min_score is None
+
+
+def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way is asked for
+    request: QueryRequest,
+    near: Near,
+    facts: Facts,
+    tree: Filter,
+    find_ids: Callable[[], Node],
+    share: float,
+    *,
+    names: Way = (),
 ) -> Iterator[NearestWay]:
     """The ways by lists of the index: alone, with the filter on candidates, or only of ids that match. No requests.
 
-    `ids` finds the ids that match, `share` is their share of all documents. Without a filter nothing has to.
+    `find_ids` gives what finds the ids that match, `share` is their share of all documents. With `names` only that way.
     """
     found = facts.find_vectors(near.path)
     assert found is not None, "without an index only an exact answer is possible"
@@ -103,18 +134,21 @@ def propose_lists(
     if isinstance(tree, MatchAll):
         root = Rank(Fetch(NearestScan(found.name, near, probes)), near, enough)
         reason = f"index {found.name}, {_lists(probes, found)}, recall about {_told(recall)}"
-        yield NearestWay("nearest", f"lists of {found.name}", reason, rank(request, root))
+        yield NearestWay("nearest", f"lists of {found.name}", reason, rank(request, root), (LISTS,), tree)
         return
     if probes is not None and share < SHARE_USUAL:
         # Few of the rows of a list match, so more lists are needed; of very few matches all are.
         is_few = share * facts.rows <= 2 * found.entries * probes / found.lists
         probes = None if is_few or 2 * probes >= found.lists else 2 * probes
     reason = f"index {found.name}, {_lists(probes, found)}"
-    only = Rank(Fetch(NearestScan(found.name, near, probes, ids)), near, enough)
-    yield NearestWay("nearest", f"lists of {found.name}, only matches", f"{reason}, only matches", rank(request, only))
-    tested = Rank(Residual(Fetch(NearestScan(found.name, near, probes)), tree), near, enough)
-    what = f"lists of {found.name}, candidates tested"
-    yield NearestWay("nearest", what, f"{reason}, candidates tested", rank(request, tested))
+    if names in {(), _ONLY}:
+        only = Rank(Fetch(NearestScan(found.name, near, probes, find_ids())), near, enough)
+        what = f"lists of {found.name}, only matches"
+        yield NearestWay("nearest", what, f"{reason}, only matches", rank(request, only), _ONLY, tree)
+    if names in {(), _TESTED}:
+        tested = Rank(Residual(Fetch(NearestScan(found.name, near, probes)), tree), near, enough)
+        what = f"lists of {found.name}, candidates tested"
+        yield NearestWay("nearest", what, f"{reason}, candidates tested", rank(request, tested), _TESTED, tree)
 
 
 def _told(recall: float) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wormdb.bql.search.expression import has_phrases
 from wormdb.errors import InvalidRequestError
 from wormdb.query.plan import Fetch, Node, Order, Part, TextScan
 from wormdb.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from wormdb.bql.search.rank import Search
     from wormdb.bql.search.search import SearchQuery
     from wormdb.query.request import QueryRequest
     from wormdb.query.sources.source import Facts, TextFacts
 
-__all__ = ["SCAN_REASON", "arrange", "resolve_search"]
+__all__ = ["SCAN_REASON", "arrange", "find_scan", "is_listed", "resolve_search", "shape_of"]
 
 SCAN_REASON = "every document is read and scored"
 
@@ -52,6 +55,24 @@ def _find_index(query: SearchQuery, facts: Facts) -> TextFacts:
             fix = f'name one: {{"query": "red shoes", "index": "{names[0]}"}}'
         raise InvalidRequestError(what, reason=reason, fix=fix)
     return facts.texts[0]
+
+
+def is_listed(search: Search, facts: Facts) -> bool:
+    """Whether the lists of a text index can answer for every document of the state. No requests."""
+    return any(each.name == search.index and each.is_ready for each in facts.texts)
+
+
+def shape_of(search: Search, facts: Facts) -> Hashable:
+    """What a choice of a way depends on, of what is searched for: not the words. No requests."""
+    has_phrase = search.tree is not None and has_phrases(search.tree)
+    return search.index, is_listed(search, facts), len(search.terms), has_phrase
+
+
+def find_scan(root: Node) -> TextScan | None:
+    """What finds the documents of a plan that `arrange` made; None if there is nothing to find. No requests."""
+    while isinstance(root, Fetch | Order | Part):
+        root = root.child
+    return root if isinstance(root, TextScan) else None
 
 
 def arrange(request: QueryRequest, found: TextScan) -> Node:

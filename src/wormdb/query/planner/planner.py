@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
     from wormdb.bql.nearest import Near
+    from wormdb.bql.search.rank import Search
     from wormdb.bql.search.search import SearchQuery
     from wormdb.format.path import Path
     from wormdb.query.plan import Node
@@ -88,11 +89,11 @@ def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = Non
     Raises InvalidRequestError if the strategy that was asked for cannot answer it.
     """
     if request.near is not None and request.search is not None:
-        return _fused_plan(request, request.near, request.search, facts)
+        return _fused_plan(request, request.near, request.search, facts, cache)
     if request.near is not None:
-        return _nearest_plans(request, request.near, facts)[0]
+        return _nearest_plan(request, request.near, facts, cache)
     if request.search is not None:
-        return _search_plans(request, request.search, facts)[0]
+        return _search_plan(request, request.search, facts, cache)
     key = None if cache is None else shape_key(request)
     if cache is not None and (choice := cache.find(key, facts)) is not None:
         plan = _planned_again(request, facts, choice)
@@ -134,9 +135,11 @@ def candidates(request: QueryRequest, facts: Facts, *, without: Collection[str] 
     if request.near is not None and request.search is not None:
         return [_fused_plan(request, request.near, request.search, facts)]
     if request.near is not None:
-        return _nearest_plans(request, request.near, facts, without=without)
+        return _nearest_plans(
+            request, _nearest_ways(request, nearest.resolve(request.near, facts), facts, without=without), facts
+        )
     if request.search is not None:
-        return _search_plans(request, request.search, facts)
+        return _search_plans(request, searches.resolve_search(request.search, facts), facts)
     question = Question(request, facts, _simplified(request.filter, facts))
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
@@ -243,55 +246,149 @@ def _empty(request: QueryRequest) -> QueryPlan:
     return QueryPlan(Empty(), request.strategy or "index_lookup", _CONTRADICTION, Cost())
 
 
-# --- the nearest ---
+# --- the nearest, and texts ---
 
 
-def _nearest_plans(
-    request: QueryRequest, near: Near, facts: Facts, *, without: Collection[str] = ()
-) -> list[QueryPlan]:
-    """The plans for the nearest documents, the cheapest first. No requests. Raises InvalidRequestError."""
+def _nearest_plan(request: QueryRequest, near: Near, facts: Facts, cache: PlanCache | None) -> QueryPlan:
+    """The cheapest plan for the nearest documents. No requests. Raises InvalidRequestError."""
     resolved = nearest.resolve(near, facts)
-    matching = nearest.matching_request(request, resolved)
+    if cache is None:
+        return _nearest_plans(request, _nearest_ways(request, resolved, facts), facts)[0]
+    key = (shape_key(request), nearest.shape_of(resolved))
+    if (choice := cache.find(key, facts)) is not None:
+        again = _nearest_again(request, resolved, facts, choice, cache)
+        if again is not None:
+            return again
+    ways = _nearest_ways(request, resolved, facts)
+    plan = _nearest_plans(request, ways, facts)[0]
+    if ways:
+        way = ways[0][1]
+        is_listed = way.names[0] == nearest.LISTS
+        entries = Selectivity(facts).share(way.tree) * facts.rows if is_listed else _entries(plan.root, facts)
+        cache.keep(key, _choice(way.names, facts, plan, entries, is_simple=way.tree is request.filter))
+    return plan
+
+
+def _nearest_again(
+    request: QueryRequest, near: Near, facts: Facts, choice: PlanChoice, cache: PlanCache
+) -> QueryPlan | None:
+    """The chosen way to the nearest with what this request asks for; None if it has to be chosen anew."""
+    if choice.way[0] != nearest.LISTS:
+        found = _planned_again(nearest.matching_request(request, near), facts, choice)
+        if found is None:
+            return None
+        return msgspec.structs.replace(found, root=nearest.rank(request, Rank(found.root, near)))
+    tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
+    share = 1.0
+    if isinstance(tree, MatchNone):
+        return None
+    if not isinstance(tree, MatchAll):
+        share = Selectivity(facts).share(tree)
+        fewest, most = sorted((share * facts.rows, choice.entries))
+        if most > _ENTRIES_GROWTH * fewest + _ENTRIES_FEW:
+            return None
+
+    def find_ids() -> Node:
+        return make_plan(nearest.ids_request(nearest.matching_request(request, near)), facts, cache).root
+
+    way = next(nearest.propose_lists(request, near, facts, tree, find_ids, share, names=choice.way), None)
+    if way is None:
+        return None
+    return QueryPlan(way.root, way.strategy, way.reason, choice.cost, choice.rejected, is_cached=True)
+
+
+def _choice(way: Way, facts: Facts, plan: QueryPlan, entries: float, *, is_simple: bool) -> PlanChoice:
+    """What is kept of the plan of a ranking."""
+    return PlanChoice(
+        way,
+        facts.version,
+        facts.index_definitions,
+        is_simple=is_simple,
+        is_plain=False,
+        entries=entries,
+        reason=plan.reason,
+        cost=plan.cost,
+        rejected=plan.rejected,
+        level=facts.kept.level,
+    )
+
+
+def _nearest_ways(
+    request: QueryRequest, near: Near, facts: Facts, *, without: Collection[str] = ()
+) -> list[tuple[Estimate, NearestWay]]:
+    """The ways to the nearest documents, the cheapest first; none if the filter matches nothing. No requests.
+
+    `near` was resolved. Raises InvalidRequestError.
+    """
+    matching = nearest.matching_request(request, near)
     question = Question(matching, facts, _simplified(matching.filter, facts))
     if isinstance(question.tree, MatchNone):
-        return [_empty(request)]
-    selectivity, speed = Selectivity(facts), speed_of(facts)
+        return []
+    tree, selectivity, speed = question.tree, Selectivity(facts), speed_of(facts)
     if request.strategy is not None:
         _rate(question, is_due=False)  # raises if it is impossible
     ways = [
-        NearestWay(rated.candidate.strategy, rated.candidate.what, nearest.why_exact(rated.candidate.reason()), root)
+        NearestWay(found.strategy, found.what, nearest.why_exact(found.reason()), root, found.way, tree)
         for rated in _rated(question, without)
+        for found in (rated.candidate,)
         # Without a filter, columns narrow nothing: all documents would be fetched one by one.
-        if request.strategy == rated.candidate.strategy
-        or (request.strategy is None and (question.conjunction.filters or rated.candidate.way != ("columns", "fetch")))
-        for root in (nearest.rank(request, Rank(rated.root, resolved)),)
+        if request.strategy == found.strategy
+        or (request.strategy is None and (question.conjunction.filters or found.way != ("columns", "fetch")))
+        for root in (nearest.rank(request, Rank(rated.root, near)),)
     ]
-    if not resolved.is_exact and request.strategy is None:
-        ids, share = None, 1.0
-        if not isinstance(question.tree, MatchAll):
-            ids = _rated(Question(nearest.ids_request(matching), facts, question.tree), without)[0].root
-            share = selectivity.share(question.tree)
-        ways += nearest.propose_lists(request, resolved, facts, question.tree, ids, share)
-    rated_ways = [(estimate(way.root, facts, selectivity), way) for way in ways]
-    rated_ways.sort(key=lambda pair: pair[0].score(speed))
-    least = max(rated_ways[0][0].score(speed), 1.0)
+    if not near.is_exact and request.strategy is None:
+        share = 1.0 if isinstance(tree, MatchAll) else selectivity.share(tree)
+
+        def find_ids() -> Node:
+            return _rated(Question(nearest.ids_request(matching), facts, tree), without)[0].root
+
+        ways += nearest.propose_lists(request, near, facts, tree, find_ids, share)
+    return sorted(
+        ((estimate(way.root, facts, selectivity), way) for way in ways), key=lambda pair: pair[0].score(speed)
+    )
+
+
+def _nearest_plans(request: QueryRequest, ways: Sequence[tuple[Estimate, NearestWay]], facts: Facts) -> list[QueryPlan]:
+    if not ways:
+        return [_empty(request)]
+    speed = speed_of(facts)
+    least = max(ways[0][0].score(speed), 1.0)
     rejected = tuple(
         RejectedPlan(way.strategy, way.what, each.cost, f"{each.score(speed) / least:.1f} times the cost")
-        for each, way in rated_ways[1 : 1 + _REJECTED_MAX]
+        for each, way in ways[1 : 1 + _REJECTED_MAX]
     )
-    return [QueryPlan(way.root, way.strategy, way.reason, each.cost, rejected) for each, way in rated_ways]
+    return [QueryPlan(way.root, way.strategy, way.reason, each.cost, rejected) for each, way in ways]
 
 
-def _search_plans(request: QueryRequest, query: SearchQuery, facts: Facts) -> list[QueryPlan]:
-    """The plans for a text search, the cheapest first. No requests. Raises InvalidRequestError."""
+def _search_plan(request: QueryRequest, query: SearchQuery, facts: Facts, cache: PlanCache | None) -> QueryPlan:
+    """The cheapest plan for a text search. No requests. Raises InvalidRequestError."""
     search = searches.resolve_search(query, facts)
+    if cache is None or search.tree is None:
+        return _search_plans(request, search, facts)[0]
+    key = (shape_key(request), searches.shape_of(search, facts))
+    if (choice := cache.find(key, facts)) is not None:
+        tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
+        if not isinstance(tree, MatchNone):
+            strategy: Strategy = "index_lookup" if choice.way[1:] else "full_scan"
+            root = searches.arrange(request, TextScan(search, tree, next(iter(choice.way[1:]), None)))
+            return QueryPlan(root, strategy, choice.reason, choice.cost, choice.rejected, is_cached=True)
+    plan = _search_plans(request, search, facts)[0]
+    scan = searches.find_scan(plan.root)
+    if scan is not None:
+        way = ("search",) if scan.index is None else ("search", scan.index)
+        cache.keep(key, _choice(way, facts, plan, 0.0, is_simple=scan.filter is request.filter))
+    return plan
+
+
+def _search_plans(request: QueryRequest, search: Search, facts: Facts) -> list[QueryPlan]:
+    """The plans for a text search, the cheapest first. No requests. Raises InvalidRequestError."""
     tree = _simplified(request.filter, facts)
     if isinstance(tree, MatchNone) or search.tree is None:
         return [_empty(request)]
     speed = speed_of(facts)
     rated: list[tuple[float, QueryPlan]] = []
     ways: list[tuple[Strategy, str | None, str]] = [("full_scan", None, searches.SCAN_REASON)]
-    if search.index is not None and any(each.name == search.index and each.is_ready for each in facts.texts):
+    if searches.is_listed(search, facts):
         ways.append(("index_lookup", search.index, f"text index {search.index} has the words"))
     for strategy, index, reason in ways:
         root = searches.arrange(request, TextScan(search, tree, index))
@@ -308,17 +405,20 @@ def _search_plans(request: QueryRequest, query: SearchQuery, facts: Facts) -> li
     return [_with_rejected(plan, score, rated) for score, plan in allowed]
 
 
-def _fused_plan(request: QueryRequest, near: Near, query: SearchQuery, facts: Facts) -> QueryPlan:
+def _fused_plan(
+    request: QueryRequest, near: Near, query: SearchQuery, facts: Facts, cache: PlanCache | None = None
+) -> QueryPlan:
     """The plan for the nearest and a text search together: both as deep as the nearest go. Raises as both."""
     plain = replace(request, near=None, search=None, limit=None, offset=0, is_count=False)
-    closest = _nearest_plans(replace(plain, near=near), near, facts)[0]
-    searched = _search_plans(replace(plain, search=query, limit=near.k), query, facts)[0]
+    closest = _nearest_plan(replace(plain, near=near), near, facts, cache)
+    searched = _search_plan(replace(plain, search=query, limit=near.k), query, facts, cache)
     root: Node = Fused(closest.root, searched.root, query.weight)
     if request.limit is not None or request.offset:
         root = Part(root, request.offset, request.limit)
     reason = f"nearest: {closest.reason}; search: {searched.reason}"
-    cost = estimate(root, facts, Selectivity(facts)).cost
-    return QueryPlan(root, closest.strategy, reason, cost, (*closest.rejected, *searched.rejected))
+    is_cached = closest.is_cached and searched.is_cached
+    cost, rejected = closest.cost + searched.cost, (*closest.rejected, *searched.rejected)
+    return QueryPlan(root, closest.strategy, reason, cost, rejected, is_cached)
 
 
 def _with_rejected(plan: QueryPlan, score: float, rated: Sequence[tuple[float, QueryPlan]]) -> QueryPlan:

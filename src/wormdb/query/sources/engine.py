@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.lists.read import ListReader
+    from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.entries import Range
     from wormdb.format.root import IndexRoot, Root
@@ -470,14 +470,17 @@ class EngineSource:
             if shelf.known_map(entry) is None:
                 shelf.begin(lambda entry: shelf.learn([entry], [entry]), entry)
 
-    def lists(self, name: str) -> ListReader | None:
+    def texts(self, name: str) -> TextReader | None:
         """As `ListSource`. What lies on top of a state is in no list."""
-        from wormdb.engine.lists.read import read_lists  # most collections have none
-
-        status = self.view.definition.indexes.get(name)
-        if status is None or isinstance(self.view.overlay, TopOverlay):
+        if isinstance(self.view.overlay, TopOverlay):
             return None
-        return read_lists(self.view, status.index, self.ledger.trees.lists)
+        shelf = self.ledger.trees.lists
+        held = shelf.texts.get(name)
+        if held is None or not held.is_of(self.view):
+            from wormdb.engine.lists.postings import open_texts  # most collections have none
+
+            held = open_texts(self.view, name, shelf)
+        return held
 
     def nearest(self, name: str) -> Candidates:
         """As `NearestSource`. If blocks were attached since the root, they are read: 1 GET each."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wormdb.bql.nearest import Distance, Near
     from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.lists.read import ListReader
+    from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Entry, Range
@@ -114,8 +114,8 @@ class ListSource(Protocol):
         """Begin to read what documents anywhere need first, and do not wait for it."""
         ...
 
-    def lists(self, name: str) -> ListReader | None:
-        """A list index by its name; None if it cannot answer for this state. Costs as `read_lists`."""
+    def texts(self, name: str) -> TextReader | None:
+        """A text index by its name; None if it cannot answer for this state. Costs as `read_lists`, once a state."""
         ...
 
 

@@ -5,22 +5,28 @@ from __future__ import annotations
 import struct
 from datetime import datetime
 from decimal import Context, Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.columns import follow_path
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION, VERSION_TYPES, Portion, elsewhere_rows
 from wormdb.format.json import decode_document, encode
+from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
 from wormdb.format.path import TRAVERSED, parse_path
+from wormdb.spark.types import SCORE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from wormdb.spark.types import ColumnShape, SparkColumn
 
-__all__ = ["batches", "names_of"]
+__all__ = ["NO_SCORES", "batches", "names_of"]
+
+NO_SCORES: Final[Mapping[bytes, float]] = MappingProxyType({})
+"""Of rows that were not ranked."""
 
 BATCH_ROWS: Final = 65_536
 BATCH_DOCUMENTS: Final = 16_384
@@ -35,11 +41,23 @@ _INT_BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 def names_of(columns: Sequence[SparkColumn]) -> list[str]:
     """What a scan must be asked for. No requests."""
-    return list(dict.fromkeys(column.path for column in columns)) or ["_id"]
+    paths = dict.fromkeys(column.path for column in columns)
+    if SCORE in paths:
+        del paths[SCORE]
+        paths["_id"] = None
+    return list(paths) or ["_id"]
 
 
-def batches(portions: Iterator[Portion], columns: Sequence[SparkColumn], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of portions as batches of a schema, whose fields are `columns` in order. No requests of its own."""
+def batches(
+    portions: Iterator[Portion],
+    columns: Sequence[SparkColumn],
+    schema: pa.Schema,
+    scores: Mapping[bytes, float] = NO_SCORES,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of portions as batches of a schema, whose fields are `columns` in order. No requests of its own.
+
+    `scores` has those of the ids, by their keys, if one of the columns shows them.
+    """
     import pyarrow as pa
 
     rows_max = BATCH_DOCUMENTS if any(column.path == DOCUMENT for column in columns) else BATCH_ROWS
@@ -49,8 +67,17 @@ def batches(portions: Iterator[Portion], columns: Sequence[SparkColumn], schema:
             if not columns:
                 yield pa.RecordBatch.from_struct_array(pa.array([{}] * part.rows, pa.struct([])))
                 continue
-            arrays = [_array(part, column, field.type) for column, field in zip(columns, schema, strict=True)]
+            arrays = [
+                _scores(part, scores) if column.path == SCORE else _array(part, column, field.type)
+                for column, field in zip(columns, schema, strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _scores(portion: Portion, scores: Mapping[bytes, float]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array([scores[encode_key(value)] for value in portion.values("_id")], pa.float64())
 
 
 def _array(portion: Portion, column: SparkColumn, target: Any) -> pa.Array:

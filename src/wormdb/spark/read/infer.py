@@ -19,10 +19,10 @@ from wormdb.format.kinds import MISSING, Kind, kind_of
 from wormdb.format.path import parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.schema.problems import did_you_mean
-from wormdb.spark.types import JSON, KIND_METADATA, ColumnShape, SparkColumn, shape_of_field, shape_of_type
+from wormdb.spark.types import JSON, KIND_METADATA, SCORE, ColumnShape, SparkColumn, shape_of_field, shape_of_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql.types import StructField, StructType
 
@@ -39,6 +39,8 @@ _SYSTEM: Final = {
     "_doc": SparkColumn("_doc", DOCUMENT, ColumnShape("string")),
     "_rev": SparkColumn("_rev", VERSION, ColumnShape("int64")),
 }
+_SCORE_COLUMN: Final = SparkColumn("_score", SCORE, ColumnShape("double"))
+"""Of rows that were ranked."""
 _KINDS: Final = {
     Kind.STRING: "string",
     Kind.BOOLEAN: "bool",
@@ -51,32 +53,44 @@ _NUMBERS: Final = frozenset({"int64", "double", "decimal"})
 _NOTHING: Final = (None, MISSING)
 
 
-def columns_of_state(view: View, model: Model | None, names: Sequence[str] | None) -> list[SparkColumn]:
+def columns_of_state(
+    view: View, model: Model | None, names: Sequence[str] | None, *, is_ranked: bool = False
+) -> list[SparkColumn]:
     """The columns of a table for which `names` are wanted; without them all that are known. No requests.
+
+    Those of ranked rows have the score too.
 
     Raises InvalidRequestError for a name that no document can have.
     """
     seen = _StateEvidence(view)
     if names is None:
         names = ["id", *(_declared_names(model) if model is not None else seen.fields())]
+        names = [*names, *(["_score"] if is_ranked else [])]
+    system = _system(is_ranked=is_ranked)
     for name in names:
-        _check_name(name, names, model)
-    return [_SYSTEM.get(name) or SparkColumn(name, _path(name), _known(name, model, seen)) for name in names]
+        _check_name(name, names, model, system)
+    return [system.get(name) or SparkColumn(name, _path(name), _known(name, model, seen)) for name in names]
 
 
-def columns_of_schema(view: View, model: Model | None, schema: StructType) -> list[SparkColumn]:
+def columns_of_schema(
+    view: View, model: Model | None, schema: StructType, *, is_ranked: bool = False
+) -> list[SparkColumn]:
     """The columns of a table by a schema that the caller gave. No requests.
 
     Raises InvalidRequestError for a name that no document can have, and for a type that no column can have.
     """
     names = schema.fieldNames()
+    known = _system(is_ranked=is_ranked)
     for name in names:
-        _check_name(name, names, model)
-    return [_wanted(field, model, _StateEvidence(view)) for field in schema]
+        _check_name(name, names, model, known)
+    return [_wanted(field, model, _StateEvidence(view), known.get(field.name)) for field in schema]
 
 
-def _wanted(field: StructField, model: Model | None, seen: _StateEvidence) -> SparkColumn:
-    system = _SYSTEM.get(field.name)
+def _system(*, is_ranked: bool) -> Mapping[str, SparkColumn]:
+    return {**_SYSTEM, "_score": _SCORE_COLUMN} if is_ranked else _SYSTEM
+
+
+def _wanted(field: StructField, model: Model | None, seen: _StateEvidence, system: SparkColumn | None) -> SparkColumn:
     if not field.nullable and system is None and field.name != "id":
         raise InvalidRequestError(
             f"column {field.name} as NOT NULL",
@@ -132,8 +146,8 @@ def _field(model: Model, name: str) -> Field | None:
     return fields.get(last)
 
 
-def _check_name(name: str, names: Sequence[str], model: Model | None) -> None:
-    if name in _SYSTEM:
+def _check_name(name: str, names: Sequence[str], model: Model | None, system: Mapping[str, SparkColumn]) -> None:
+    if name in system:
         return
     parse_path(name)
     if list(names).count(name) > 1:
@@ -141,7 +155,7 @@ def _check_name(name: str, names: Sequence[str], model: Model | None) -> None:
     if model is None or name == "id" or name in _TIMES:
         return
     if parse_path(name)[0] not in model.fields:
-        known = ["id", *model.fields, *_TIMES, *_SYSTEM]
+        known = ["id", *model.fields, *_TIMES, *system]
         raise InvalidRequestError(
             f"{model.name} has no column {name!r}",
             reason="its model has no such field",

@@ -18,9 +18,10 @@ from wormdb.jobs.row_filter import RowBounds, RowFilter
 from wormdb.jobs.scan import share_portions, written_filter
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState
-from wormdb.spark.read.cells import batches, names_of
+from wormdb.spark.read.cells import NO_SCORES, batches, names_of
 from wormdb.spark.read.filters import narrowing_of
 from wormdb.spark.read.infer import columns_of_schema, columns_of_state
+from wormdb.spark.read.ranked import RANKING_OPTIONS, RankedShare, rank_shares, read_ranking
 from wormdb.spark.sink import WormWriter
 from wormdb.spark.types import SparkColumn, arrow_schema, spark_field
 
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
+    from wormdb.query.request import QueryRequest
 
-__all__ = ["READ_OPTIONS", "PushingReader", "SparkScan", "WormReader", "WormSource"]
 
-READ_OPTIONS: Final = frozenset({"as_of", "columns", "filter", "partitions", "pushdown"})
+__all__ = ["READ_OPTIONS", "PushingReader", "RankedReader", "SparkScan", "WormReader", "WormSource"]
+
+READ_OPTIONS: Final = frozenset({"as_of", "columns", "filter", "partitions", "pushdown"}) | RANKING_OPTIONS
 """What a reader takes beside where the collection is."""
 
 
@@ -58,7 +61,8 @@ class WormSource(DataSource):
         Pins the state: costs as `PinnedState.of`. Raises InvalidRequestError, NotFoundError, SnapshotTooOldError.
         """
         self._state = self._pinned()
-        columns = columns_of_state(self._state.newest(), self._state.model(), self._names())
+        is_ranked = read_ranking(self.options) is not None
+        columns = columns_of_state(self._state.newest(), self._state.model(), self._names(), is_ranked=is_ranked)
         return StructType([spark_field(column) for column in columns])
 
     def reader(self, schema: StructType) -> WormReader:
@@ -68,14 +72,17 @@ class WormSource(DataSource):
             raise InvalidRequestError(
                 "option columns", reason="a schema was given too, which names the columns", fix="give one of the two"
             )
-        text = self.options.get("filter")
+        text, ranking = self.options.get("filter"), read_ranking(self.options)
+        is_ranked = ranking is not None
         scan = SparkScan(
             state,
-            tuple(columns_of_schema(state.newest(), state.model(), schema)),
+            tuple(columns_of_schema(state.newest(), state.model(), schema, is_ranked=is_ranked)),
             schema,
-            None if text is None else RowFilter.of(written_filter(state.where, text).text),
+            None if text is None or is_ranked else RowFilter.of(written_filter(state.where, text).text),
             self._tasks(),
         )
+        if ranking is not None:
+            return RankedReader(scan, ranking, text)
         return PushingReader(scan) if self._is_pushing() else WormReader(scan)
 
     def writer(self, schema: StructType, overwrite: bool) -> WormWriter:
@@ -121,10 +128,13 @@ class SparkScan:
         """What the option `filter` says. No requests."""
         return RowBounds() if self.filter is None else self.filter.narrowing()
 
-    def read(self, share: Share) -> Iterator[pa.RecordBatch]:
-        """The rows of one share. Costs as `scan_columns` of its range, or as `get_many` of its keys."""
+    def read(self, share: Share, scores: Mapping[bytes, float] = NO_SCORES) -> Iterator[pa.RecordBatch]:
+        """The rows of one share. Costs as `scan_columns` of its range, or as `get_many` of its keys.
+
+        Rows of keys come in the order of these; `scores` are theirs, if they were ranked.
+        """
         portions = share_portions(self.state, share, names_of(self.columns), self.filter)
-        return batches(portions, self.columns, arrow_schema(self.schema))
+        return batches(portions, self.columns, arrow_schema(self.schema), scores)
 
 
 class WormReader(DataSourceReader):
@@ -146,6 +156,26 @@ class WormReader(DataSourceReader):
         """The rows of one share. Costs as `SparkScan.read`."""
         share: Share = partition.value
         return self.scan.read(share)
+
+
+class RankedReader(WormReader):
+    """The best rows of one state, with their scores; filters of Spark are Spark's, and come after."""
+
+    def __init__(self, scan: SparkScan, ranking: QueryRequest, filter_text: str | None) -> None:
+        """No requests."""
+        super().__init__(scan)
+        self.ranking = ranking
+        self.filter_text = filter_text
+
+    def partitions(self) -> list[InputPartition]:
+        """The shares of all tasks, the best rows first. Costs as `rank_shares`."""
+        return [InputPartition(ranked) for ranked in rank_shares(self.scan.state, self.ranking, self.filter_text)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one share in the order of their scores. Costs as `get_many` of its keys."""
+        ranked: RankedShare = partition.value
+        scores = dict(zip(ranked.share.keys or (), ranked.scores, strict=True))
+        return self.scan.read(ranked.share, scores)
 
 
 class PushingReader(WormReader):

@@ -1,0 +1,275 @@
+"""A text index over one view, for searches: the entries of words as arrays, and what scores need of the state.
+
+Arrays are numpy's, which the extra for text brings. What a word has in the runs of a root never changes, so it is kept
+within the setting `cache_bytes`, by the names of the runs; the documents of the tail are cut once for a state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.bql.search.rank import BM25_B, BM25_K1, LEVELS, TIMES_MAX, DocumentWords, TextStatistics, read_words
+from wormdb.engine.blocks.shelf import Label
+from wormdb.engine.lists.read import read_lists
+from wormdb.engine.lists.text_kind import TextKind
+from wormdb.engine.state.view import id_key
+from wormdb.format import json
+from wormdb.format.list_part import IDS_PER_PAGE
+from wormdb.system.installed import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wormdb.bql.search.expression import SearchTerm
+    from wormdb.bql.search.fields import SearchFields
+    from wormdb.engine.lists.read import ListReader, RunList
+    from wormdb.engine.lists.shelf import ListShelf
+    from wormdb.engine.state.view import View
+
+    Places = NDArray[np.int64]
+    Bytes = NDArray[np.uint8]
+    Floats = NDArray[np.float64]
+
+__all__ = ["RunWord", "TextReader", "Word", "open_texts"]
+
+_WORD_KIND: Final = "word"
+_ENTRY_MEMORY: Final = 16
+"""Bytes of an entry beside its times and levels: its place, and what it counts."""
+
+
+@dataclass(eq=False, slots=True)
+class RunWord:
+    """What one run says of a word: of each document that has it, in order of place."""
+
+    places: Places
+    times: tuple[Bytes, ...]
+    """For each field how often the word is there; zeros where it does not count."""
+    levels: tuple[Bytes, ...]
+    """For each field the level of its length."""
+    counted: tuple[tuple[float, ...], Floats] | None = None
+    """What each entry counts beside the rarity of the word, for the mean lengths that were asked for last."""
+
+    def values(self, reader: TextReader) -> Floats:
+        """What each entry counts beside the rarity of the word: as `Scorer.value` does, operation by operation."""
+        means = reader.means
+        if self.counted is None or self.counted[0] != means:
+            weighted: Floats | None = None
+            for weight, norms, times, levels in zip(reader.weights, reader.norms, self.times, self.levels, strict=True):
+                part: Floats = weight * times / norms[levels]
+                weighted = part if weighted is None else weighted + part
+            assert weighted is not None, "there is a field"
+            self.counted = means, weighted * (BM25_K1 + 1.0) / (BM25_K1 + weighted)
+        return self.counted[1]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Word:
+    """What all runs say of a word, or of all words with one beginning."""
+
+    runs: dict[int, RunWord]
+    """By the number of the run, those that have entries."""
+    count: int
+    """Of entries."""
+
+
+_NO_WORD: Final = Word({}, 0)
+
+
+@dataclass(eq=False)
+class TextReader:
+    """A text index at the state of a view. Thread-safe: what it keeps may be made twice.
+
+    Every method may raise CorruptionError, SnapshotTooOldError, and MissingExtraError without numpy.
+    """
+
+    lists: ListReader
+    fields: SearchFields
+    _numpy: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._numpy = load("numpy", "text")
+        self._labels: dict[tuple[int, int], Label | None] = {}
+        runs = ",".join(run.parts[0].name if run.parts else "" for run in self.lists.head.runs)
+        self._state = f"{'' if self.lists.folder is None else self.lists.folder.folder}{runs}"
+
+    def is_of(self, view: View) -> bool:
+        """Whether it is the state of a view. No requests."""
+        own = self.lists.view
+        is_same = own.number == view.number and own.overlay is view.overlay
+        return is_same and own.base is view.base and own.definition is view.definition
+
+    # --- the state ---
+
+    @cached_property
+    def tail(self) -> list[tuple[bytes, bytes, DocumentWords]]:
+        """The documents of the tail: the key and the JSON of each id, and its words."""
+        return [(id_key(held.id), held.id, self._cut(held.document)) for held in self.lists.tail if held.document]
+
+    @cached_property
+    def replaced(self) -> list[DocumentWords]:
+        """The words of the documents of the root that the tail changed. Costs as `ListReader.replaced`."""
+        return [self._cut(document) for document in self.lists.replaced() if document is not None]
+
+    @cached_property
+    def _tally(self) -> tuple[int, tuple[int, ...]]:
+        total, *lengths = self.lists.head.tally or (0, *[0] * len(self.fields.fields))
+        for sign, some in ((-1, self.replaced), (1, [words for _, _, words in self.tail])):
+            for words in some:
+                total += sign * any(words.lengths)
+                lengths = [one + sign * other for one, other in zip(lengths, words.lengths, strict=True)]
+        return total, tuple(lengths)
+
+    def statistics(self, found: Sequence[int]) -> TextStatistics:
+        """Those of the state, for words that this many documents have. Costs as `replaced`, once."""
+        total, lengths = self._tally
+        return TextStatistics(total, list(lengths), list(found))
+
+    def count(self, term: SearchTerm, word: Word) -> int:
+        """In how many documents of the state a word is that lists have so. Costs as `replaced`, once."""
+        found = word.count
+        for words in self.replaced:
+            found -= words.has(term)
+        for _, _, words in self.tail:
+            found += words.has(term)
+        return found
+
+    @cached_property
+    def weights(self) -> tuple[float, ...]:
+        """Of the fields."""
+        return tuple(each.weight for each in self.fields.fields)
+
+    @cached_property
+    def means(self) -> tuple[float, ...]:
+        """The mean lengths of the fields, as `Scorer.means` has them."""
+        total, lengths = self._tally
+        return tuple(length / max(total, 1) if length else 1.0 for length in lengths)
+
+    @cached_property
+    def norms(self) -> list[Floats]:
+        """For each field what times are divided by, for each level of its length."""
+        lengths = self._numpy.array(LEVELS, self._numpy.float64)
+        return [1.0 - BM25_B + BM25_B * lengths / mean for mean in self.means]
+
+    def _cut(self, document: bytes) -> DocumentWords:
+        return read_words(json.decode_document(document, name="document"), self.fields)
+
+    # --- words ---
+
+    def words(self, terms: Iterable[SearchTerm]) -> dict[SearchTerm, Word]:
+        """What the runs have of each of some words. Costs as `ListReader.read` and `read_range` of what is not kept."""
+        wanted = {term: term.term.encode() for term in terms}
+        plain: dict[bytes, Word] = {}
+        missing: list[bytes] = []
+        for term, key in wanted.items():
+            if not term.is_prefix and key not in plain:
+                held = self._find(key)
+                if held is None:
+                    missing.append(key)
+                else:
+                    plain[key] = held
+        if missing:
+            lists = self.lists.read(missing)
+            plain |= {key: self._keep(key, self._word([lists.get(key, ())])) for key in dict.fromkeys(missing)}
+        found: dict[SearchTerm, Word] = {}
+        for term, key in wanted.items():
+            word = self._word(list(self.lists.read_range(key).values())) if term.is_prefix else plain[key]
+            found[term] = word if term.field is None else _in_field(word, term.field)
+        return found
+
+    def _find(self, key: bytes) -> Word | None:
+        folder = self.lists.folder
+        held: Word | None = None if folder is None else folder.shelf.pages.find(Label(self._state, _WORD_KIND, key))
+        return _NO_WORD if folder is None else held
+
+    def _keep(self, key: bytes, word: Word) -> Word:
+        if self.lists.folder is not None:
+            cost = word.count * (_ENTRY_MEMORY + 2 * len(self.fields.fields))
+            self.lists.folder.shelf.pages.keep(Label(self._state, _WORD_KIND, key), word, cost)
+        return word
+
+    def _word(self, lists: Iterable[Sequence[RunList]]) -> Word:
+        """The lists of one word, or of several that count as one."""
+        by_run: dict[int, list[RunWord]] = {}
+        for found in (found for runs in lists for found in runs):
+            if found.count:
+                by_run.setdefault(found.run, []).append(self._of_run(found))
+        runs = {run: some[0] if len(some) == 1 else self._united(some) for run, some in by_run.items()}
+        return Word(runs, sum(len(one.places) for one in runs.values()))
+
+    def _of_run(self, found: RunList) -> RunWord:
+        numpy, entries = self._numpy, found.entries
+        places = numpy.frombuffer(entries.places, numpy.uint32).astype(numpy.int64)
+        columns = [numpy.frombuffer(column, numpy.uint8) for column in entries.columns]
+        if found.hidden:
+            is_shown = numpy.ones(len(places), bool)
+            is_shown[list(found.hidden)] = False
+            places, columns = places[is_shown], [column[is_shown] for column in columns]
+        width = len(self.fields.fields)
+        return RunWord(places, tuple(columns[:width]), tuple(columns[width:]))
+
+    def _united(self, some: Sequence[RunWord]) -> RunWord:
+        """Words with the same beginning as one: of a document that has several, times are added."""
+        numpy = self._numpy
+        every = numpy.concatenate([one.places for one in some])
+        places, first, at = numpy.unique(every, return_index=True, return_inverse=True)
+        times, levels = [], []
+        for number in range(len(self.fields.fields)):
+            sums = numpy.zeros(len(places), numpy.int64)
+            numpy.add.at(sums, at, numpy.concatenate([one.times[number] for one in some]))
+            times.append(numpy.minimum(sums, TIMES_MAX).astype(numpy.uint8))
+            levels.append(numpy.concatenate([one.levels[number] for one in some])[first])
+        return RunWord(places, tuple(times), tuple(levels))
+
+    # --- documents ---
+
+    def ids(self, run: int, places: Sequence[int]) -> list[bytes]:
+        """The ids, as JSON, of some documents of a run. Costs as `ListReader.ids_at`."""
+        return self._kept_ids(run, places) or self.lists.ids_at(run, places)
+
+    def _kept_ids(self, run: int, places: Sequence[int]) -> list[bytes] | None:
+        """The ids of documents, if all pages that have them are kept and were looked at: without a look at lists."""
+        if self.lists.folder is None:
+            return None
+        find, labels = self.lists.folder.shelf.pages.find, self._labels
+        found: list[bytes] = []
+        for place in places:
+            number = place // IDS_PER_PAGE
+            label = labels.get((run, number))
+            if label is None:
+                label = labels[run, number] = self.lists.id_label(run, number)
+            page = None if label is None else find(label)
+            if page is None or not page.ids:
+                return None
+            found.append(page.ids[0].ids[place % IDS_PER_PAGE])
+        return found
+
+
+def open_texts(view: View, name: str, shelf: ListShelf) -> TextReader | None:
+    """A text index at the state of a view, kept until another state is asked for; None if it cannot answer for it.
+
+    Costs as `read_lists`. Raises UnsupportedFormatError, MissingExtraError.
+    """
+    status = view.definition.indexes.get(name)
+    lists = None if status is None else read_lists(view, status.index, shelf)
+    if lists is None or not isinstance(lists.kind, TextKind):
+        return None
+    shelf.texts[name] = made = TextReader(lists, lists.kind.search_fields)
+    return made
+
+
+def _in_field(word: Word, number: int) -> Word:
+    """A word where it counts in one field only."""
+    runs: dict[int, RunWord] = {}
+    for run, found in word.runs.items():
+        is_there = found.times[number] > 0
+        if is_there.any():
+            times = tuple(
+                each[is_there] if place == number else each[is_there] * 0 for place, each in enumerate(found.times)
+            )
+            runs[run] = RunWord(found.places[is_there], times, tuple(each[is_there] for each in found.levels))
+    return Word(runs, sum(len(one.places) for one in runs.values()))
