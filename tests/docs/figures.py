@@ -16,6 +16,7 @@ from wormdb.engine.commit.offers import OFFER_SLOTS, TIDY_AT
 from wormdb.engine.commit.readers import PROBES_MAX
 from wormdb.engine.commit.turns import DOOR_EVERY
 from wormdb.engine.forward.rewrite import SWAP_BLOCKS, TURN_SWAPS
+from wormdb.engine.lists import calibrate, definition
 from wormdb.engine.lists import shelf as lists
 from wormdb.engine.tree import statistics
 from wormdb.engine.tree.nodes import BYTES_TARGET, ENTRIES_TARGET
@@ -23,7 +24,7 @@ from wormdb.files.adopt.stage import PART_BYTES
 from wormdb.files.write.tables import SMALL_BYTES
 from wormdb.format import field_statistics, frequent, list_columns, list_part
 from wormdb.format.block import PAGE_BYTES
-from wormdb.jobs import analyze
+from wormdb.jobs import analyze, costs
 from wormdb.jobs.costs import INDEX_BYTES, PACKED, SPARE
 from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.shares import TASK_BYTES
@@ -247,6 +248,10 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("bytes \N{MULTIPLICATION SIGN} {} \N{MULTIPLICATION SIGN} {}:", (PACKED, SPARE)),
         ("indexes \N{MULTIPLICATION SIGN} {} \N{MULTIPLICATION SIGN} {} |", (INDEX_BYTES, SPARE)),
         ("commits / {:,}", (DEFAULTS.forward_entries,)),
+        ("3 GET and 2 for each {}, when a tenth", (mib(lists.STREAM_BYTES),)),
+        ("and {} for each list that is read if", (costs.LISTS_JOINED,)),
+        ("About {} \N{MULTIPLICATION SIGN} \N{SQUARE ROOT}(documents / {}) lists", (costs.LISTS_READ, costs.LIST_ROWS)),
+        ("(dimensions + {}) \N{MULTIPLICATION SIGN} {}:", (costs.VECTOR_BYTES, SPARE)),
     ],
     "docs/how-to/errors.md": [
         ("up to {} times, with growing random pauses", (limits.RETRY_ATTEMPTS_MAX,)),
@@ -348,7 +353,14 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("what it may write | {:,} bytes of documents", (DEFAULTS.transaction_bytes,)),
     ],
     "docs/how-to/verify.md": [("the root that it knows for up to {}", (_ROOT,))],
+    "docs/how-to/vectors.md": [
+        ("{} of its own vectors are asked for", (calibrate.ASKED,)),
+        ("more than {} times as long as they are", (definition.UNEVEN,)),
+        ("more than {} times as many vectors are read", (definition.SPREAD,)),
+    ],
     "docs/reference/api.md": [
+        ("of vectors 2 GETs for each {} of lists", (mib(lists.STREAM_BYTES),)),
+        ("true answer is found by how many lists: {} stored", (calibrate.ASKED,)),
         ("Up to {:,} records of at most {} cost", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),
         ("is written meanwhile; for {}.", (_CURSOR,)),
         ("SnapshotTooOldError {} after the cursor", (_CURSOR,)),

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
+from tests.engine.lists.vectors import as_rows, make_clusters
 from tests.server.conftest import running
 from tests.server.wire import Wire
 from wormdb.server import vector_commands
@@ -167,3 +168,35 @@ def test_a_reply_is_bounded(server: ServerThread, monkeypatch: pytest.MonkeyPatc
         assert wire.ask("BUCKET.VECTOR", "b", "v", "[1]") == told
         assert wire.ask("BUCKET.VECTOR", "b", "v", "[1]", "TOP", 2).count('["1", ') == 2
         assert wire.ask("BUCKET.VECTOR", "b", "v", "[1]", "PROJECTION", '{"v":1}').count('["1", ') == 3
+
+
+def test_an_index_tells_what_it_finds_and_that_it_is_to_be_made_anew() -> None:
+    drop_memory("vector-life")
+    store = MemoryStore("vector-life", clock=SystemClock())
+    vectors = make_clusters(1_200, 8, seed=5)
+    rows = [{"id": bson.ObjectId(f"{place:024x}"), "v": row["v"]} for place, row in enumerate(as_rows(vectors))]
+    with (
+        wormdb.connect("memory://vector-life", settings=Settings(forward="manual")) as database,
+        running(store) as server,
+    ):
+        made: Any = redis.Redis(port=server.address[1], protocol=3, decode_responses=True)
+        with made as client:
+            client.execute_command("BUCKET.CREATE", "things")
+            things = database["things"]
+            things.insert_many(rows[:600])
+            things.create_vector_index("v", dimensions=8, name="byVector")
+            about = ["BUCKET.INDEX", "DESCRIBE", "things", "byVector"]
+            described = client.execute_command(*about)
+            assert described["statistics"] == {"cardinality": 600, "recall": things.describe_index("byVector").recall}
+            things.insert_many(rows[600:])
+            things.forward()
+            analyze = ["BUCKET.INDEX", "ANALYZE", "things", "byVector"]
+            tasks = ["BUCKET.INDEX", "TASKS", "things", "byVector"]
+            assert client.execute_command(*analyze) == "OK"
+            waiting = {"kind": "RENEW", "status": "WAITING", "error": ""}
+            assert client.execute_command(*tasks) == {"renew-byVector": waiting}
+            things.refresh()
+            things.build_index("byVector")
+            assert client.execute_command(*analyze) == "OK"
+            assert client.execute_command(*tasks) == {}
+            assert client.execute_command(*about)["statistics"]["cardinality"] == 1_200

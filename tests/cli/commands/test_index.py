@@ -9,6 +9,7 @@ import pytest
 
 import wormdb
 from tests.cli.printed import fill, worm
+from tests.engine.lists.vectors import as_rows, make_clusters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,3 +153,37 @@ def test_answers_are_the_same_with_and_without(url: str) -> None:
     assert worm(*asked, "--url", url).data == before
     with wormdb.connect(url) as database:
         assert before.count(b"\n") == database.model("Invoice").count({"total": {"$gte": 3000}}) == 10
+
+
+def test_an_index_of_vectors_tells_what_it_finds_and_that_it_is_outgrown(tmp_path: Path) -> None:
+    url = str(tmp_path / "shop")
+    vectors = make_clusters(1_200, 8, seed=5)
+    with wormdb.connect(url, settings=wormdb.Settings(forward="manual")) as database:
+        things = database["things"]
+        things.insert_many(as_rows(vectors[:600]))
+        things.create_vector_index("v", dimensions=8)
+        share = things.describe_index("v").read_share
+    shown = dict(line.split(":", 1) for line in worm("index", "describe", "things", "v", "--url", url).lines)
+    assert {name: value.strip() for name, value in shown.items()} | {"Runs": ""} == {
+        "Index": "v",
+        "Fields": "v",
+        "Type": "vector, sparse",
+        "Made by": "create",
+        "State": "ready",
+        "Entries": "600",
+        "Runs": "",
+        "Recall": f"about 0.982: {share:.0%} of all entries are read, in 5 lists",
+    }
+    with wormdb.connect(url, settings=wormdb.Settings(forward="manual")) as database:
+        database["things"].insert_many(as_rows(vectors[600:], start=600))
+        database["things"].forward()
+    why = "it has 1,200 entries, and learned from 600"
+    assert f"Outgrown:   {why}; worm index build" in worm("index", "analyze", "things", "v", "--url", url).lines
+    assert worm("index", "tasks", "things", "--url", url).lines[-2:] == [
+        "v      v       vector  ready    1,200        --",
+        f"v: {why}; worm index build makes it anew",
+    ]
+    assert "v ready (outgrown: worm index build)" in worm("status", "--url", url).text
+    assert worm("index", "build", "things", "v", "--url", url).text == "v: v (vector) 1,200 entries\n"
+    assert worm("index", "tasks", "things", "--url", url).text == "nothing to do\n"
+    assert json.loads(worm("index", "describe", "things", "v", "--json", "--url", url).text)["lists"] == 9
