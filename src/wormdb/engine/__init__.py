@@ -44,9 +44,8 @@ PUBLIC_TO = {
     "cli": ("log.peers",),
     "files": ("blocks.write", "history.changes", "log.objects"),
     "jobs": (
-        *("bulk.rows", "commit.pinned", "log.clock", "log.peers"),
-        *("forward.analysis", "forward.compact", "forward.rebuild", "forward.rebuild_lists", "forward.renew"),
-        "forward.rewrite",
+        *("bulk.rows", "commit.pinned", "forward.analysis", "log.clock", "log.peers"),
+        *("forward.compact", "forward.rebuild", "forward.rebuild_lists", "forward.renew", "forward.rewrite"),
     ),
     "maintenance": (
         *("blocks.fetch", "blocks.write", "history.changes", "history.fold", "index.advance", "index.shelf"),
@@ -55,13 +54,8 @@ PUBLIC_TO = {
         *("state.trim", "tree.extract", "tree.membership", "tree.nodes", "tree.tree"),
     ),
     "query": (
-        "forward.analysis",
-        "index.shelf",
-        "lists.centroids",
-        "lists.nearest",
-        "lists.postings",
-        "lists.probes",
-        "lists.read",
+        *("forward.analysis", "index.shelf"),
+        *("lists.centroids", "lists.nearest", "lists.postings", "lists.probes", "lists.read"),
     ),
     "server": ("log.peers",),
     "spark": ("blocks.memory", "bulk.columns", "bulk.rows", "bulk.task", "feed"),

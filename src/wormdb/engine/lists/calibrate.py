@@ -51,8 +51,8 @@ _ROWS: Final = 4_096
 def calibrate(folder: ListFolder, head: ListHead, kind: VectorKind, *, changes: int) -> Calibration | None:
     """What the lists of an index find; None if there are no lists, or too few vectors. `changes` as `Root.changes`.
 
-    Costs twice as `ListFolder.stream_lists` of every run, and 1 GET for what was learned. In memory are some MiB, and for
-    each list 4 KB. Raises CorruptionError, SnapshotTooOldError, UnavailableError, MissingExtraError.
+    Costs twice as `ListFolder.stream_lists` of every run, and 1 GET for what was learned. In memory are some MiB, and
+    for each list 4 KB. Raises CorruptionError, SnapshotTooOldError, UnavailableError, MissingExtraError.
     """
     trained = folder.trained(head.trained)
     if trained is None or head.entries <= NEAREST:
