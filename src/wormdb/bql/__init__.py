@@ -20,6 +20,7 @@ PUBLIC = {
     "search.highlight": "where the words of a search are",
     "search.rank": "which documents a search finds, and their scores",
     "search.search": "what a caller searches for",
+    "search.words": "the words of a text as they are compared",
     "sorting": "the order of results",
     "text": "filters and sorts as text of a command line",
     "tree": "filters as trees, and their shapes",

@@ -25,7 +25,7 @@ from wormdb.schema.problems import did_you_mean
 from wormdb.settings import FILTER_DEPTH_MAX, SEARCH_CHARS_MAX, SEARCH_WORDS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wormdb.bql.search.fields import SearchFields
 
@@ -50,6 +50,8 @@ _WORDS: Final = frozenset({"AND", "OR", "NOT"})
 _PIECE: Final = re.compile(
     r'\s*(?:(?P<quote>")|(?P<open>\()|(?P<close>\))|(?P<minus>-)(?=[^\s)])|(?P<piece>[^\s"()]+))'
 )
+_PLAIN: Final = re.compile(r" *[0-9A-Za-z]+(?: +[0-9A-Za-z]+)* *")
+"""Words of which each is one, whatever the language."""
 _FIELD: Final = re.compile(r"([^\W\d][\w.-]*):(?=[^\s/:])")
 
 
@@ -166,13 +168,28 @@ def parse_search(text: object, fields: SearchFields) -> Expression:
     Raises InvalidRequestError with the place of the mistake; also for a search that only leaves words out, and for one
     without any word. LimitExceededError over SEARCH_CHARS_MAX and SEARCH_WORDS_MAX. MissingExtraError. No requests.
     """
-    reader = _SearchReader(_checked(text), fields)
+    written = _checked(text)
+    if _PLAIN.fullmatch(written) and not _WORDS.intersection(words := written.split()):
+        plain = _plain_words(words, fields)
+        if plain is not None:
+            return plain
+    reader = _SearchReader(written, fields)
     tree = reader.read()
     if tree is None:
         reader.refuse(0, "it has no word that can be found", "write a word of the texts; stop words are not indexed")
     if not _is_positive(tree):
         reader.refuse(0, "it, or a side of OR in it, only says which words to leave out", "add a word to find")
     return tree
+
+
+def _plain_words(words: Sequence[str], fields: SearchFields) -> Expression | None:
+    """What letters and digits with blanks between them ask for, as most searches are: all of the words.
+
+    None if there are too many, or none that counts.
+    """
+    term = fields.analyzer.counted
+    found = tuple(dict.fromkeys([SearchTerm(one) for word in words if (one := term(word)) is not None]))
+    return _joined(AllWords, found) if found and len(words) <= SEARCH_WORDS_MAX else None
 
 
 def parse_text_search(text: object, fields: SearchFields) -> Expression | None:

@@ -51,6 +51,7 @@ __all__ = [
     "level_of",
     "matches",
     "rank_documents",
+    "rarity_of",
     "read_words",
     "round_length",
 ]
@@ -63,7 +64,7 @@ TIMES_MAX: Final = 255
 _LENGTH_EXACT: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Search:
     """What `search` asks for."""
 
@@ -75,10 +76,20 @@ class Search:
     index: str | None = None
     """The text index that it names."""
 
-    @property
+    @cached_property
     def terms(self) -> tuple[SearchTerm, ...]:
         """The words that count, in their order."""
         return () if self.tree is None else scored_terms(self.tree)
+
+    @cached_property
+    def needed(self) -> tuple[SearchTerm, ...] | None:
+        """The words, if a document is found exactly if it has all of them; None if there is more to it."""
+        tree = self.tree
+        if isinstance(tree, SearchTerm):
+            return (tree,)
+        if not isinstance(tree, AllWords) or not all(type(child) is SearchTerm for child in tree.children):
+            return None
+        return self.terms
 
     def __repr__(self) -> str:
         return f"Search({self.text!r}, {', '.join(field.text for field in self.fields.fields)})"
@@ -213,7 +224,7 @@ class Scorer:
     def rarities(self) -> tuple[float, ...]:
         """For each word of the search how much it counts."""
         total = self.statistics.documents
-        return tuple(log(1.0 + (total - count + 0.5) / (count + 0.5)) for count in self.statistics.found)
+        return tuple(rarity_of(total, count) for count in self.statistics.found)
 
     @cached_property
     def means(self) -> tuple[float, ...]:
@@ -235,6 +246,11 @@ class Scorer:
             if count:
                 weighted += weight * count / (1.0 - BM25_B + BM25_B * length / mean)
         return self.rarities[number] * (weighted * (BM25_K1 + 1.0) / (BM25_K1 + weighted)) if weighted else 0.0
+
+
+def rarity_of(total: int, count: int) -> float:
+    """How much a word counts that so many of all documents have. No requests."""
+    return log(1.0 + (total - count + 0.5) / (count + 0.5))
 
 
 def rank_documents(search: Search, documents: Iterable[Document]) -> list[tuple[float, Document]]:

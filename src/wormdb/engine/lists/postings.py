@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.bql.search.rank import BM25_B, BM25_K1, LEVELS, TIMES_MAX, DocumentWords, TextStatistics, read_words
+from wormdb.bql.search.rank import (
+    BM25_B,
+    BM25_K1,
+    LEVELS,
+    TIMES_MAX,
+    DocumentWords,
+    TextStatistics,
+    rarity_of,
+    read_words,
+)
 from wormdb.engine.blocks.shelf import Label
 from wormdb.engine.lists.read import read_lists
 from wormdb.engine.lists.text_kind import TextKind
@@ -20,16 +29,18 @@ from wormdb.format.list_part import IDS_PER_PAGE
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from wormdb.bql.search.expression import SearchTerm
     from wormdb.bql.search.fields import SearchFields
+    from wormdb.engine.blocks.shelf import ColumnCache
     from wormdb.engine.lists.read import ListReader, RunList
     from wormdb.engine.lists.shelf import ListShelf
     from wormdb.engine.state.view import View
+    from wormdb.format.list_part import IdPage
 
     Places = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
@@ -51,20 +62,22 @@ class RunWord:
     """For each field how often the word is there; zeros where it does not count."""
     levels: tuple[Bytes, ...]
     """For each field the level of its length."""
-    counted: tuple[tuple[float, ...], Floats] | None = None
-    """What each entry counts beside the rarity of the word, for the mean lengths that were asked for last."""
+    counted: tuple[tuple[float, ...], float, Floats] | None = None
+    """What each entry counts, for the mean lengths and the rarity that were asked for last."""
 
-    def values(self, reader: TextReader) -> Floats:
-        """What each entry counts beside the rarity of the word: as `Scorer.value` does, operation by operation."""
-        means = reader.means
-        if self.counted is None or self.counted[0] != means:
-            weighted: Floats | None = None
-            for weight, norms, times, levels in zip(reader.weights, reader.norms, self.times, self.levels, strict=True):
-                part: Floats = weight * times / norms[levels]
-                weighted = part if weighted is None else weighted + part
-            assert weighted is not None, "there is a field"
-            self.counted = means, weighted * (BM25_K1 + 1.0) / (BM25_K1 + weighted)
-        return self.counted[1]
+    def values(self, reader: TextReader, rarity: float) -> Floats:
+        """What each entry counts for a word of this rarity: as `Scorer.value` does, operation by operation."""
+        means, held = reader.means, self.counted
+        if held is not None and held[1] == rarity and held[0] == means:
+            return held[2]
+        weighted: Floats | None = None
+        for weight, norms, times, levels in zip(reader.weights, reader.norms, self.times, self.levels, strict=True):
+            part: Floats = weight * times / norms[levels]
+            weighted = part if weighted is None else weighted + part
+        assert weighted is not None, "there is a field"
+        found: Floats = rarity * (weighted * (BM25_K1 + 1.0) / (BM25_K1 + weighted))
+        self.counted = means, rarity, found
+        return found
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -93,7 +106,8 @@ class TextReader:
 
     def __post_init__(self) -> None:
         self._numpy = load("numpy", "text")
-        self._labels: dict[tuple[int, int], Label | None] = {}
+        self._pages: dict[tuple[int, int], IdPage] = {}
+        """Pages of ids that are at hand, by run and number: few beside all that may be kept."""
         runs = ",".join(run.parts[0].name if run.parts else "" for run in self.lists.head.runs)
         self._state = f"{'' if self.lists.folder is None else self.lists.folder.folder}{runs}"
 
@@ -129,13 +143,18 @@ class TextReader:
         total, lengths = self._tally
         return TextStatistics(total, list(lengths), list(found))
 
+    def rarity(self, term: SearchTerm, word: Word) -> float:
+        """How much a word counts that lists have so. Costs as `replaced`, once."""
+        return rarity_of(self._tally[0], self.count(term, word))
+
     def count(self, term: SearchTerm, word: Word) -> int:
         """In how many documents of the state a word is that lists have so. Costs as `replaced`, once."""
         found = word.count
-        for words in self.replaced:
-            found -= words.has(term)
-        for _, _, words in self.tail:
-            found += words.has(term)
+        if self.lists.touched:
+            for words in self.replaced:
+                found -= words.has(term)
+            for _, _, words in self.tail:
+                found += words.has(term)
         return found
 
     @cached_property
@@ -162,35 +181,32 @@ class TextReader:
 
     def words(self, terms: Iterable[SearchTerm]) -> dict[SearchTerm, Word]:
         """What the runs have of each of some words. Costs as `ListReader.read` and `read_range` of what is not kept."""
-        wanted = {term: term.term.encode() for term in terms}
-        plain: dict[bytes, Word] = {}
-        missing: list[bytes] = []
-        for term, key in wanted.items():
-            if not term.is_prefix and key not in plain:
-                held = self._find(key)
-                if held is None:
-                    missing.append(key)
-                else:
-                    plain[key] = held
-        if missing:
-            lists = self.lists.read(missing)
-            plain |= {key: self._keep(key, self._word([lists.get(key, ())])) for key in dict.fromkeys(missing)}
+        if self.lists.folder is None:
+            return dict.fromkeys(terms, _NO_WORD)
+        cache, found = self.lists.folder.shelf.pages, {}
+        missing: dict[SearchTerm, Label] = {}
+        for term in terms:
+            label = Label(self._state, _WORD_KIND, term.term.encode())
+            word: Word | None = None if term.is_prefix else cache.find(label)
+            if word is None:
+                missing[term] = label
+            else:
+                found[term] = word if term.field is None else _in_field(word, term.field)
+        return found | self._read(missing, cache) if missing else found
+
+    def _read(self, wanted: Mapping[SearchTerm, Label], cache: ColumnCache) -> dict[SearchTerm, Word]:
+        """Words that are not kept. All words that are no prefixes are read together."""
+        keys = {term: term.term.encode() for term in wanted}
+        lists = self.lists.read({key for term, key in keys.items() if not term.is_prefix})
         found: dict[SearchTerm, Word] = {}
-        for term, key in wanted.items():
-            word = self._word(list(self.lists.read_range(key).values())) if term.is_prefix else plain[key]
+        for term, label in wanted.items():
+            if term.is_prefix:
+                word = self._word(self.lists.read_range(keys[term]).values())
+            else:
+                word = self._word([lists.get(keys[term], ())])
+                cache.keep(label, word, word.count * (_ENTRY_MEMORY + 2 * len(self.fields.fields)))
             found[term] = word if term.field is None else _in_field(word, term.field)
         return found
-
-    def _find(self, key: bytes) -> Word | None:
-        folder = self.lists.folder
-        held: Word | None = None if folder is None else folder.shelf.pages.find(Label(self._state, _WORD_KIND, key))
-        return _NO_WORD if folder is None else held
-
-    def _keep(self, key: bytes, word: Word) -> Word:
-        if self.lists.folder is not None:
-            cost = word.count * (_ENTRY_MEMORY + 2 * len(self.fields.fields))
-            self.lists.folder.shelf.pages.keep(Label(self._state, _WORD_KIND, key), word, cost)
-        return word
 
     def _word(self, lists: Iterable[Sequence[RunList]]) -> Word:
         """The lists of one word, or of several that count as one."""
@@ -229,24 +245,16 @@ class TextReader:
 
     def ids(self, run: int, places: Sequence[int]) -> list[bytes]:
         """The ids, as JSON, of some documents of a run. Costs as `ListReader.ids_at`."""
-        return self._kept_ids(run, places) or self.lists.ids_at(run, places)
-
-    def _kept_ids(self, run: int, places: Sequence[int]) -> list[bytes] | None:
-        """The ids of documents, if all pages that have them are kept and were looked at: without a look at lists."""
-        if self.lists.folder is None:
-            return None
-        find, labels = self.lists.folder.shelf.pages.find, self._labels
-        found: list[bytes] = []
-        for place in places:
-            number = place // IDS_PER_PAGE
-            label = labels.get((run, number))
-            if label is None:
-                label = labels[run, number] = self.lists.id_label(run, number)
-            page = None if label is None else find(label)
-            if page is None or not page.ids:
-                return None
-            found.append(page.ids[0].ids[place % IDS_PER_PAGE])
-        return found
+        pages = self._pages
+        try:
+            return [pages[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for place in places]
+        except KeyError:
+            found = self.lists.id_pages({(run, place // IDS_PER_PAGE) for place in places})
+        if self.lists.folder is not None and len(pages) + len(found) <= self.lists.folder.shelf.pages.bytes_max >> 18:
+            pages |= found
+        else:
+            pages.clear()
+        return [found[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for place in places]
 
 
 def open_texts(view: View, name: str, shelf: ListShelf) -> TextReader | None:

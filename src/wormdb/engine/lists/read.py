@@ -25,7 +25,6 @@ from wormdb.format.list_run import ListHead
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from wormdb.engine.blocks.shelf import Label
     from wormdb.engine.lists.kind import ListKind
     from wormdb.engine.lists.shelf import CheckedPage, ListFolder, ListShelf
     from wormdb.engine.tree.definition import Index
@@ -151,21 +150,13 @@ class ListReader:
         if not self.kind.is_shared:
             return [found.entries.ids[place] for found, place in wanted]
         asked = [(found.run, found.entries.places[place]) for found, place in wanted]
-        pages = self._id_pages({(run, place // IDS_PER_PAGE) for run, place in asked})
+        pages = self.id_pages({(run, place // IDS_PER_PAGE) for run, place in asked})
         return [pages[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for run, place in asked]
 
     def ids_at(self, run: int, places: Sequence[int]) -> list[bytes]:
         """The ids, as JSON, of documents by their places in a run; of lists that name documents so. Costs as `ids`."""
-        pages = self._id_pages({(run, place // IDS_PER_PAGE) for place in places})
+        pages = self.id_pages({(run, place // IDS_PER_PAGE) for place in places})
         return [pages[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for place in places]
-
-    def id_label(self, run: int, number: int) -> Label | None:
-        """What a page of ids of a run is kept by; None if there is no such page. Costs the directories, if not kept."""
-        for part, directory in self._id_parts(run):
-            if number < len(directory.firsts):
-                return None if self.folder is None else self.folder.label(part, number)
-            number -= len(directory.firsts)
-        return None
 
     def all_ids(self, found: RunList) -> list[bytes]:
         """The ids of all entries of a list of a run, hidden ones too. Costs as `ids`."""
@@ -244,15 +235,15 @@ class ListReader:
         # What the oldest of the runs takes back, none of them has.
         newer = [found for runs in raw.values() for found in runs[:-1]]
         asked = {(number, place) for number, found in newer for place in found.gone_places}
-        pages = self._id_pages({(run, place // IDS_PER_PAGE) for run, place in asked})
+        pages = self.id_pages({(run, place // IDS_PER_PAGE) for run, place in asked})
         return {
             (run, place): id_key(pages[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE]) for run, place in asked
         }
 
     # --- the ids of runs ---
 
-    def _id_pages(self, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], IdPage]:
-        """Pages of ids by run and number."""
+    def id_pages(self, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], IdPage]:
+        """Pages of ids by run and number. Costs as `ids`."""
         asked: list[tuple[ListPart, Directory, Sequence[int]]] = []
         where: dict[tuple[int, int], tuple[ListPart, int]] = {}
         for run, page in sorted(wanted):
@@ -288,7 +279,7 @@ class ListReader:
                 if page is not None:
                     asked.setdefault(before + page, []).append(key)
             before += len(directory.firsts)
-        pages = self._id_pages({(run, page) for page in asked})
+        pages = self.id_pages({(run, page) for page in asked})
         found: set[int] = set()
         for page, some in asked.items():
             for key in some:

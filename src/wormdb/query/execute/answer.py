@@ -21,7 +21,7 @@ from wormdb.format.path import TRAVERSED, Path, is_position
 from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.executor import Executor, count_entries
 from wormdb.query.execute.order import order_keys
-from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, IdBatch, KeyBatch, ReadBatch, RowBatch
 from wormdb.query.plan import IndexCount, Node
 from wormdb.query.planner.planner import are_alike, make_plan
 from wormdb.query.sources.source import CountingSource, QuerySource
@@ -326,7 +326,7 @@ class HitMaker:
     def hits(self, batch: RowBatch) -> Iterator[Hit]:
         """The rows of a batch. Costs a fetch of those of which columns do not tell enough."""
         # A batch may be a whole block: decoded, its documents are many times as large as they are stored.
-        rows = len(batch.keys) if type(batch) is DocumentBatch else len(batch)
+        rows = len(batch.keys) if isinstance(batch, DocumentBatch) else len(batch)
         if rows <= SHOWN_AT_ONCE:
             return self._some(batch)
         return chain.from_iterable(
@@ -337,6 +337,9 @@ class HitMaker:
         projected = self._projected
         if self._is_raw:
             return self._raw(batch)
+        if type(batch) is IdBatch:
+            places = Places(batch, self._sort, self._scores)
+            return map(Hit, repeat(places), count_from(0), repeat(None), batch.documents)
         if projected is None:
             return self._whole(batch if isinstance(batch, DocumentBatch) else self._fetch(batch))
         if isinstance(batch, ColumnBatch) and projected.paths and batch.covers(projected.needs):

@@ -364,10 +364,11 @@ class Executor:
     def _searched(self, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
         from wormdb.query.execute.search import found_by_lists, rank_batches, shows_ids_only  # few queries search texts
 
-        reader = None
-        if node.index is not None and isinstance(self.source, ListSource):
-            reader = self.source.texts(node.index)
-            if reader is not None and not self.request.is_count and not shows_ids_only(self.request):
+        reader, texts = None, getattr(self.source, "texts", None)  # not isinstance: that takes as long as a search
+        if node.index is not None and texts is not None:
+            reader = texts(node.index)
+            has_documents = not self.request.is_count and not shows_ids_only(self.request)
+            if reader is not None and has_documents and isinstance(self.source, ListSource):
                 self.source.expect_documents()
         if reader is not None:
             yield from found_by_lists(self, node, reader, demand)

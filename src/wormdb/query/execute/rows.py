@@ -18,7 +18,7 @@ from wormdb.format.key import encode_keys
 if TYPE_CHECKING:
     from wormdb.format.kinds import Document
 
-__all__ = ["ColumnBatch", "DocumentBatch", "KeyBatch", "ReadBatch", "RowBatch", "join_documents"]
+__all__ = ["ColumnBatch", "DocumentBatch", "IdBatch", "KeyBatch", "ReadBatch", "RowBatch", "join_documents"]
 
 T = TypeVar("T")
 
@@ -86,6 +86,12 @@ class DocumentBatch:
         helds = None if self.helds is None else self.helds[start:stop]
         documents = None if self._documents is None else self._documents[start:stop]
         return DocumentBatch(self.keys[start:stop], documents, helds)
+
+
+class IdBatch(DocumentBatch):
+    """Rows of which nothing but the id is shown: it is all that their documents have here."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

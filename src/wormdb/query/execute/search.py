@@ -9,7 +9,7 @@ from wormdb.bql.search.expression import has_phrases
 from wormdb.bql.search.rank import Scorer, TextStatistics, matches, read_words, round_length
 from wormdb.bql.tree import MatchAll
 from wormdb.format import json
-from wormdb.query.execute.rows import DocumentBatch, KeyBatch
+from wormdb.query.execute.rows import IdBatch, KeyBatch
 from wormdb.query.physical.searches import resolve_search
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from wormdb.engine.lists.postings import TextReader
     from wormdb.format.kinds import Document
     from wormdb.query.execute.executor import Demand, Executor
-    from wormdb.query.execute.rows import RowBatch
-    from wormdb.query.execute.text_lists import RankedKey
+    from wormdb.query.execute.rows import DocumentBatch, RowBatch
     from wormdb.query.plan import TextScan
     from wormdb.query.request import QueryRequest
 
@@ -63,18 +62,18 @@ def found_by_lists(executor: Executor, node: TextScan, reader: TextReader, deman
 
     search, tree = node.search, node.search.tree
     assert tree is not None, "something can be found"
-    is_sure = not has_phrases(tree)
+    is_sure = search.needed is not None or not has_phrases(tree)
     passes = None if isinstance(node.filter, MatchAll) else compile_filter(node.filter)
     is_told = is_sure and passes is None
     # Of candidates that are held against documents some do not pass: a second fetch is a round more.
     size = demand.first if is_told else min(max(4 * demand.first, _CHECKED_FIRST), _AT_ONCE)
     has_ids_only = is_told and shows_ids_only(executor.request)
-    for some in _cut(search_lists(search, reader, is_sure=is_sure, first=size), size):
+    for some in search_lists(search, reader, is_sure=is_sure, first=size):
         executor.look(len(some))
         keys = [each[1] for each in some]
         executor.scores.update(zip(keys, [-each[0] for each in some], strict=True))
         if has_ids_only:
-            yield DocumentBatch(keys, _documents_of([each[2] for each in some]), None)
+            yield IdBatch(keys, _documents_of([each[2] for each in some]), None)
         elif is_told:
             # What lists say of a document that is not there must not be seen; a number may trust them.
             yield KeyBatch(keys, is_sure=executor.request.is_count)
@@ -102,12 +101,3 @@ def _documents_of(ids: Sequence[bytes]) -> list[Document]:
     """Documents that have their ids only."""
     found: list[Any] = json.decode(b"[" + b",".join(ids) + b"]", name="document ids")
     return [{"_id": identity} for identity in found]
-
-
-def _cut(parts: Iterable[list[RankedKey]], size: int) -> Iterator[list[RankedKey]]:
-    """The same in parts of `size`, and then of twice as many."""
-    for part in parts:
-        start = 0
-        while start < len(part):
-            yield part[start : start + size] if start or len(part) > size else part
-            start, size = start + size, min(2 * size, _AT_ONCE)

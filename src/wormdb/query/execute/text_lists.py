@@ -32,13 +32,13 @@ from wormdb.engine.state.view import id_key
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from wormdb.bql.search.rank import Search
-    from wormdb.engine.lists.postings import Floats, Places, RunWord, TextReader
+    from wormdb.engine.lists.postings import Floats, Places, RunWord, TextReader, Word
 
     Mask: TypeAlias = "NDArray[np.bool_]"
 
@@ -46,9 +46,10 @@ __all__ = ["RankedKey", "search_lists"]
 
 _PUT_IN_ORDER: Final = 512
 """Scores up to which all are put in order, also if few of them are taken."""
-_IDS_FIRST: Final = 10
-"""Candidates of a run whose ids are read at once, to begin with."""
-_IDS_MAX: Final = 4_096
+_PART_MAX: Final = 1_024
+"""Candidates whose ids are read at once."""
+
+_NOTHING: Final[tuple[Any, Any]] = ((), ())
 
 RankedKey: TypeAlias = tuple[float, bytes, bytes, bool]
 """The negative score of a document that a search may find, the key of its id, the id, and whether it is sure."""
@@ -57,60 +58,88 @@ RankedKey: TypeAlias = tuple[float, bytes, bytes, bool]
 def search_lists(search: Search, reader: TextReader, *, is_sure: bool, first: int) -> Iterator[list[RankedKey]]:
     """The documents that a search finds at the state of a reader, the best first and ties in order of id; in parts.
 
-    With `is_sure` lists tell everything; otherwise candidates must be held against the search. Parts have any length,
-    about `first` to begin with. Costs as `ListReader.read` and `read_range` for all words, then as `ListReader.ids` for
-    candidates as they are taken.
+    With `is_sure` lists tell everything; otherwise candidates must be held against the search. Parts have `first` of
+    them at most, and then twice as many. Costs as `ListReader.read` and `read_range` for all words, then as
+    `ListReader.ids` for candidates as they are taken.
     """
-    found = _FoundLists(search, reader)
-    runs = [found.run(number, is_sure=is_sure, first=first) for number in found.runs]
-    tail = sorted(found.tail())
-    if not tail and len(runs) < 2:
-        yield from runs[0] if runs else ()
-        return
-    ranked = merge(tail, *(chain.from_iterable(run) for run in runs))
-    size = first
+    assert search.tree is not None, "something can be found"
+    words = reader.words(terms_of(search.tree) if search.needed is None else search.needed)
+    rarities = [reader.rarity(term, words[term]) for term in search.terms]
+    runs = [
+        _in_parts(reader, run, _join(search, reader, words, rarities, run), first, is_sure=is_sure)
+        for run in range(len(reader.lists.head.runs))
+        if any(run in words[term].runs for term in search.terms)
+    ]
+    tail = _found_in_tail(search, reader, words) if reader.lists.touched else ()
+    if not tail and len(runs) == 1:
+        return runs[0]
+    return _parts(merge(tail, *(chain.from_iterable(run) for run in runs)), first)
+
+
+def _parts(ranked: Iterator[RankedKey], size: int) -> Iterator[list[RankedKey]]:
     while some := list(islice(ranked, size)):
         yield some
-        size = min(2 * size, _IDS_MAX)
+        size = min(2 * size, _PART_MAX)
 
 
-class _FoundLists:
-    """The lists of a search's words, and what follows from them."""
+def _found_in_tail(search: Search, reader: TextReader, words: Mapping[SearchTerm, Word]) -> list[RankedKey]:
+    """The documents of the tail that are found, the best first."""
+    assert search.tree is not None, "something can be found"
+    scorer = Scorer(search, reader.statistics([reader.count(term, words[term]) for term in search.terms]))
+    found: list[RankedKey] = []
+    for key, identity, own in reader.tail:
+        if matches(search.tree, own):
+            times = [own.times(term) for term in search.terms]
+            score = scorer.score(times, [round_length(length) for length in own.lengths])
+            found.append((-score, key, identity, True))
+    return sorted(found)
 
-    def __init__(self, search: Search, reader: TextReader) -> None:
-        assert search.tree is not None, "something can be found"
-        self._search = search
-        self._reader = reader
-        self._tree: Expression = search.tree
-        self._scored = search.terms
-        self._words = reader.words(terms_of(self._tree))
-        counts = [reader.count(term, self._words[term]) for term in self._scored]
-        self._scorer = Scorer(search, reader.statistics(counts))
-        self.runs = sorted({run for term in self._scored for run in self._words[term].runs})
-        """Those that may have something."""
 
-    def tail(self) -> Iterator[RankedKey]:
-        """The documents of the tail that are found."""
-        for key, identity, words in self._reader.tail:
-            if matches(self._tree, words):
-                times = [words.times(term) for term in self._scored]
-                score = self._scorer.score(times, [round_length(length) for length in words.lengths])
-                yield -score, key, identity, True
+def _join(
+    search: Search, reader: TextReader, words: Mapping[SearchTerm, Word], rarities: Sequence[float], run: int
+) -> tuple[Places, Floats]:
+    """The documents of a run that may be found, in order of place, and their scores."""
+    there = {term: found for term, word in words.items() if (found := word.runs.get(run)) is not None}
+    if search.needed is not None:
+        return _meet([there[term] for term in search.terms], rarities, reader) if len(there) == len(words) else _NOTHING
+    join = _WordJoin(search, there, reader)
+    return join.places, join.scores(search.terms, rarities)
 
-    def run(self, run: int, *, is_sure: bool, first: int) -> Iterator[list[RankedKey]]:
-        """The documents of a run that may be found, the best first, in parts."""
-        words = {term: word.runs[run] for term, word in self._words.items() if run in word.runs}
-        join = _WordJoin(self._tree, self._scored, words, self._reader)
-        scores = join.scores(self._scored, self._scorer.rarities)
-        size, touched = max(first, _IDS_FIRST), self._reader.lists.touched
-        for places, own in _ranked(join.places, scores, size):
-            start = 0
-            while start < len(places):
-                ids = self._reader.ids(run, places[start : start + size])
-                keys = map(id_key, ids)
-                known = zip(own[start : start + size], keys, ids, strict=True)
-                yield [(-score, key, identity, is_sure) for score, key, identity in known if key not in touched]
-                start, size = start + size, min(2 * size, _IDS_MAX)
+
+def _in_parts(
+    reader: TextReader, run: int, found: tuple[Places, Floats], size: int, *, is_sure: bool
+) -> Iterator[list[RankedKey]]:
+    """The documents of a run, the best first."""
+    touched = reader.lists.touched
+    for ordered, values in _ranked(*found, size):
+        start = 0
+        while start < len(ordered):
+            ids = reader.ids(run, ordered[start : start + size])
+            known = zip(values[start : start + size], map(id_key, ids), ids, strict=True)
+            yield [(-score, key, identity, is_sure) for score, key, identity in known if key not in touched]
+            start, size = start + size, min(2 * size, _PART_MAX)
+
+
+def _meet(words: Sequence[RunWord], rarities: Sequence[float], reader: TextReader) -> tuple[Places, Floats]:
+    """The documents that have all of some words, and their scores: sums in the order of the words."""
+    if len(words) == 1:
+        return words[0].places, words[0].values(reader, rarities[0])
+    order = sorted(range(len(words)), key=lambda number: len(words[number].places))
+    places = words[order[0]].places
+    found: list[Any] = [None] * len(words)
+    for number in order[1:]:
+        own = words[number].places
+        at = own.searchsorted(places)
+        is_there = own.take(at, mode="clip") == places
+        places = places[is_there]
+        for earlier in order[: order.index(number)]:
+            held = found[earlier]
+            found[earlier] = is_there.nonzero()[0] if held is None else held[is_there]
+        found[number] = at[is_there]
+    total: Floats = words[0].values(reader, rarities[0])[found[0]]
+    for number in range(1, len(words)):
+        total = total + words[number].values(reader, rarities[number])[found[number]]
+    return places, total
 
 
 def _ranked(places: Places, scores: Floats, first: int) -> Iterator[tuple[list[int], list[float]]]:
@@ -141,9 +170,9 @@ def _needed(tree: Expression) -> Sequence[SearchTerm]:
 class _WordJoin:
     """The documents of a run that may match a search, by place, with where the words that it needs have them."""
 
-    def __init__(
-        self, tree: Expression, scored: Sequence[SearchTerm], words: dict[SearchTerm, RunWord], reader: TextReader
-    ) -> None:
+    def __init__(self, search: Search, words: Mapping[SearchTerm, RunWord], reader: TextReader) -> None:
+        assert search.tree is not None, "something can be found"
+        tree: Expression = search.tree
         self._numpy = load("numpy", "text")
         self._words = words
         self._reader = reader
@@ -153,7 +182,7 @@ class _WordJoin:
         children = tree.children if isinstance(tree, AllWords) else (tree,)
         needed = tuple(dict.fromkeys(term for child in children for term in _needed(child)))
         if all(term in words for term in needed):
-            self._begin(needed or [term for term in scored if term in words], is_all=bool(needed))
+            self._begin(needed or [term for term in search.terms if term in words], is_all=bool(needed))
             others = tuple(child for child in children if not _needed(child))
             if others:
                 self._keep(self._upper(AllWords(others)))
@@ -193,10 +222,10 @@ class _WordJoin:
                 continue
             known = self._found.get(term)
             if known is not None:
-                value = rarity * word.values(self._reader)[known]
+                value = word.values(self._reader, rarity)[known]
             else:
                 at, is_there = self._locate(term)
-                value = rarity * word.values(self._reader).take(at, mode="clip")
+                value = word.values(self._reader, rarity).take(at, mode="clip")
                 value[~is_there] = 0.0
             total = value if total is None else total + value
         return self._numpy.zeros(len(self.places)) if total is None else total
