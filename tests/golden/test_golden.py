@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.golden import list_samples, samples
+from tests.golden.adopted import adopted_objects
 from tests.golden.make import golden_files
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.blocklist import decode_block_page
@@ -34,6 +35,7 @@ from wormdb.format.transaction import decode_floor, decode_record
 V1 = Path(__file__).parent / "v1"
 KINDS = {
     "adopt_record.bin": FrameKind.ADOPTION,
+    "adopted.bin": FrameKind.ADOPTION,
     "blocklist.bin": FrameKind.BLOCK_LIST,
     "blocklist_chosen.bin": FrameKind.BLOCK_LIST,
     "entry.bin": FrameKind.ENTRY,
@@ -86,6 +88,10 @@ def test_all_files_are_there_and_small() -> None:
     sizes = {path.name: path.stat().st_size for path in V1.iterdir()}
     assert set(golden_files()) <= set(sizes)
     assert max(sizes.values()) < 20_000
+
+
+def test_old_bytes_of_an_adoption_that_is_done_give_its_files() -> None:
+    assert decode_adopt_record(stored("adopted.bin"), name="x", path=samples.PATH) == adopted_objects()
 
 
 def test_old_bytes_give_the_expected_values() -> None:
