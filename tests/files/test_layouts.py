@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import logging
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -282,15 +281,12 @@ def test_gzip_objects_are_unpacked_also_several_members_and_plain_ones() -> None
 
 
 @pytest.mark.parametrize("path", ["@e/(id:string).json.gz", "@e/(id:path).ndjson", "@e/(id:string).jsonl.gz"])
-def test_what_is_packed_or_in_lines_is_only_read(path: str) -> None:
-    with pytest.raises(SchemaError, match="only read"):
-        load_schema(schema_of(path, "readwrite"))
-    with opened({}, path) as db:
-        with pytest.raises(InvalidRequestError, match="only read in place") as caught:
-            db.adopt("Event")
-        assert "worm import" in caught.value.fix
-        with pytest.raises(wormdb.WormError):
-            db.model("Event").insert({"id": "a"})
+def test_what_is_packed_or_in_lines_is_not_written_as_files(path: str) -> None:
+    schema = schema_of(path, "readwrite")
+    assert load_schema(schema).models["Event"].files is False
+    schema["models"]["Event"]["files"] = True
+    with pytest.raises(SchemaError, match="are read, and not written"):
+        load_schema(schema)
 
 
 GOOD = lines({"id": "good", "n": 1})
@@ -440,18 +436,29 @@ def test_tables_in_folders_of_hive_are_refused_with_a_pointer() -> None:
     assert "Spark" in caught.value.fix
 
 
-def test_a_folder_without_files_is_empty_and_a_warning_names_what_is_elsewhere(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.WARNING)
-    with opened(plain(BY_DATE, "others/"), "@events/(id:path).json") as db:
-        assert [db.model("Event").count() for _ in range(3)] == [0, 0, 0]
-    (warning,) = [record.getMessage() for record in caplog.records if "nothing to read" in record.getMessage()]
-    assert "@others/(id:path).json" in warning
-    caplog.clear()
-    with opened({"events/readme.md": b"hello"}, "@events/(id:path).json") as db:
-        assert db.model("Event").find_all() == []
-    assert caplog.records == []
+def test_a_folder_without_files_is_an_error_only_if_files_are_where_no_model_is() -> None:
+    elsewhere = plain(BY_DATE, "others/")
+    with opened(elsewhere, "@events/(id:path).json") as db:
+        for call in (db.model("Event").count, db.model("Event").find_all):
+            with pytest.raises(NotFoundError, match="nothing to read at events/") as caught:
+                call()
+            assert caught.value.reason.count(".json") == 4, "three keys, and the path"
+            assert caught.value.fix == "give the model the path @others/(id:path).json"
+        assert db.model("Event").find_by_id("a") is None
+    schema = schema_of("@events/(id:path).json")
+    schema["models"]["Other"] = {"path": "@others/(id:path).json", "mode": "readonly"}
+    empty = [
+        (elsewhere, schema),
+        (elsewhere, schema_of("#tenants/(t:string)/@events/(id:path).json")),
+        ({"schema.json": b"{}", "others/readme.md": b"hello"}, schema_of("@events/(id:path).json")),
+        ({"events/readme.md": b"hello"}, schema_of("@events/(id:path).json")),
+        ({"events/a.ndjson": b"", "events/b.json": b"{}"}, schema_of("@events/(id:path).ndjson")),
+        ({}, schema_of("@events/(id:path).json")),
+    ]
+    for files, declared in empty:
+        with database_on(filled(files), declared, 1) as db:
+            events = db.model("Event", t="a") if "tenants" in str(declared) else db.model("Event")
+            assert (events.count(), events.find_all()) == (0, [])
 
 
 @pytest.mark.s3

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.golden import later_samples, list_samples, samples
+from tests.golden.adopted import adopted_objects
 from wormdb.format.adopt_record import encode_adopt_record
 from wormdb.format.block import write_block
 from wormdb.format.blocklist import encode_block_page
@@ -31,6 +32,7 @@ def golden_files() -> dict[str, bytes]:
     block = write_block(samples.rows(), samples.COLUMNS)
     return {
         "adopt_record.bin": encode_adopt_record(samples.adopt_record()),
+        "adopted.bin": encode_adopt_record(adopted_objects()),
         "block.parquet": block.parquet,
         "block_found.parquet": write_block(samples.rows(), samples.COLUMNS[:1], found=True).parquet,
         "blocklist.bin": encode_block_page(samples.block_page(), identity=samples.PAGE_IDENTITY),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.golden import later_samples, list_samples, samples
+from tests.golden.adopted import adopted_objects
 from tests.golden.make import golden_files
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.blocklist import decode_block_page
@@ -36,6 +37,7 @@ from wormdb.format.transaction import decode_floor, decode_record
 V1 = Path(__file__).parent / "v1"
 KINDS = {
     "adopt_record.bin": FrameKind.ADOPTION,
+    "adopted.bin": FrameKind.ADOPTION,
     "blocklist.bin": FrameKind.BLOCK_LIST,
     "blocklist_chosen.bin": FrameKind.BLOCK_LIST,
     "entry.bin": FrameKind.ENTRY,
@@ -105,6 +107,10 @@ def test_old_bytes_of_a_rename_and_of_a_rule_give_the_expected_values() -> None:
     retaining = decode_entry(stored("entry_retaining.bin"), name="x", number=11, collection=samples.COLLECTION)
     assert retaining == later_samples.retaining_entry()
     assert decode_root(stored("root_retained.bin"), name="x", path=samples.PATH) == later_samples.retained_root()
+
+
+def test_old_bytes_of_an_adoption_that_is_done_give_its_files() -> None:
+    assert decode_adopt_record(stored("adopted.bin"), name="x", path=samples.PATH) == adopted_objects()
 
 
 def test_old_bytes_give_the_expected_values() -> None:

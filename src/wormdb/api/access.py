@@ -312,13 +312,19 @@ class Access(Generic[T]):
         return self.author.but(actor, metadata)
 
     def check_mode(self) -> None:
-        """Raise PermissionDeniedError if this model is for reading only. No requests."""
+        """Raise PermissionDeniedError if this model is for reading only. No requests.
+
+        For files that only other programs write 2 GETs at the first call.
+        """
         self._check_own()
         self.writer.check_mode()
 
     def _check_own(self) -> None:
         """Name the way to change what is known to be another program's."""
-        if self.readonly is not None and self.readonly.is_known:
+        if self.readonly is None:
+            return
+        model = self.readonly.folder.model
+        if self.readonly.is_known or (model.path.is_of_others and self.readonly.is_foreign()):
             raise PermissionDeniedError(
                 f"{self.name} is read-only",
                 reason="another program keeps its files",

@@ -73,13 +73,6 @@ class AdoptionRequest:
         for name, values in known.items():
             if given.get(name, values[0]) not in values:
                 raise InvalidRequestError(f"{name}={given[name]!r}", reason=f"it is one of {', '.join(values)}")
-        if model.path.is_packed or model.path.holds_many:
-            what = "have many documents each" if model.path.holds_many else "are packed by gzip"
-            raise InvalidRequestError(
-                f"adoption of {model.name}",
-                reason=f"its files {what}: they are only read in place",
-                fix="copy them into a collection of another model: worm import",
-            )
         becomes: Mode = "readwrite" if model.mode == "readonly" else model.mode
         adopted = replace(model, mode=options.get("mode", becomes))
         collection = adopted.path.collection_prefix(check_outer(adopted, options.get("outer", {})))

@@ -507,9 +507,13 @@ class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
         return PublishedSchema(self._store)
 
     def _foreign(self, prefix: str, model: Model | None) -> ForeignCollection | None:
-        """The files of a collection, if its model is only read: perhaps another program keeps them."""
-        is_read = model is not None and model.mode == "readonly"
-        return self._ledgers.foreign.of(prefix, model) if is_read else None
+        """The files of a collection, if it or its model is only read: perhaps another program keeps them."""
+        may_be = model is not None and (model.mode == "readonly" or model.path.is_of_others)
+        if model is None or not may_be:
+            return None
+        known = {} if self._declared.schema is None else self._declared.schema.models
+        others = [each.path for name, each in known.items() if name != model.name]
+        return self._ledgers.foreign.of(prefix, model, others)
 
     @property
     def _placement(self) -> FilesPlacement:

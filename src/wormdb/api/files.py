@@ -159,6 +159,12 @@ class ReadableFiles:
             raise InvalidRequestError(
                 f"the files of {prefix}", reason="it has no model", fix="apply a schema that has a model for it"
             )
+        if model.path.is_of_others:
+            raise InvalidRequestError(
+                f"the files of {prefix}",
+                reason=f"only other programs write files such as *{model.path.extension}",
+                fix="export it, or import it into a collection of another model",
+            )
         if before is not None:
             return msgspec.structs.replace(before, enabled=enabled)
         if not enabled:

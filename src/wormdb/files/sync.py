@@ -21,7 +21,7 @@ from wormdb.errors import (
     OutcomeUnknownError,
     UnavailableError,
 )
-from wormdb.files.compare.check import CollectionFiles, examine_files, names_in
+from wormdb.files.compare.check import CollectionFiles, examine_files, examine_sources, names_in
 from wormdb.files.compare.faults import FileFault, list_files
 from wormdb.files.contents.expected import files_of
 from wormdb.files.contents.names import BUCKET_SENTINEL, FileNames
@@ -79,6 +79,10 @@ def sync_files(
     collection = site.ledger.collection
     view = site.ledger.view().bare
     names = names_in(view, collection)
+    model = view.definition.model
+    if model is not None and model.path.is_of_others:
+        # Another program's: what it changed is told, and nothing is written or removed.
+        return FilesSyncResult(left=examine_sources(site))
     if names is None:
         raise InvalidRequestError(
             f"the files of {collection}", reason="they were never kept", fix="turn them on: worm files on"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wormdb.files.compare.check import CollectionFiles, examine_files
+from wormdb.files.compare.check import CollectionFiles, examine_files, examine_sources
 from wormdb.files.sync import sync_files
 from wormdb.maintenance.audit.repair import repair
 from wormdb.maintenance.audit.report import AuditReport, Repair, Verification
@@ -38,13 +38,17 @@ def verify_all(
     """What is wrong with a collection and its readable files; nothing is written.
 
     Costs as `verify`, which is not asked if others `found` the same, and, where that finds nothing wrong, as
-    `examine_files`: files are compared with what is sound.
+    `examine_files`: files are compared with what is sound. Files of others that were adopted and changed since are
+    told, and no damage.
     """
     found = found or verify(site, unreferenced=unreferenced, told=told)
     if not found.is_sound:
         return found
-    examined = examine_files(file_site(site), _counting(site, told))
+    files = file_site(site)
+    examined = examine_files(files, _counting(site, told))
     report = _reported(examined.faults, told)
+    for source in examine_sources(files):
+        report.add("source", source.key, source.what)
     return replace(
         found,
         checked=replace(found.checked, files=examined.files),

@@ -26,7 +26,7 @@ from wormdb.format.frame import (
 )
 from wormdb.settings import ROOT_BYTES_MAX
 
-__all__ = ["AdoptRecord", "StagedPart", "decode_adopt_record", "encode_adopt_record"]
+__all__ = ["AdoptRecord", "AdoptedObject", "StagedPart", "decode_adopt_record", "encode_adopt_record"]
 
 _VERSION: Final = 1
 
@@ -37,6 +37,16 @@ class StagedPart(msgspec.Struct, frozen=True, kw_only=True):
     through: bytes = msgspec.field(name="t")
     blocks: tuple[BlockEntry, ...] = msgspec.field(name="b")
     history: tuple[BlockEntry, ...] = msgspec.field(name="h")
+
+
+class AdoptedObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of another program whose documents were adopted."""
+
+    key: Name = msgspec.field(name="k")
+    version: str = msgspec.field(name="v")
+    """Of the store, when it was read."""
+    digest: Digest = msgspec.field(name="d")
+    """SHA-256 of its bytes: in another store a version means nothing."""
 
 
 class AdoptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,6 +61,8 @@ class AdoptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     plan: Digest = msgspec.field(name="d")
     """Of the files that there were, the model, and how it was to be done: another job goes another way."""
     parts: tuple[StagedPart, ...] = msgspec.field(name="b", default=())
+    objects: tuple[AdoptedObject, ...] = msgspec.field(name="o", default=())
+    """Of an adoption that is done: the files, where they stay those of another program."""
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(AdoptRecord)

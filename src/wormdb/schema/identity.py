@@ -119,7 +119,18 @@ def format_sequence(number: int) -> str:
 
 def id_problem(model: Model, value: Any) -> Problem | None:
     """Why `value` cannot be the id of a document of `model`; None if it can. A singleton takes any."""
+    if model.path.holds_many:
+        return _line_problem(value)
     return None if model.path.id is None else _segment_problem(model, model.path.id, value, "_id")
+
+
+def _line_problem(value: Any) -> Problem | None:
+    """Why `value` cannot be an id of a document that lay in a line: it says its own, whatever its file is called."""
+    try:
+        check_id(value)
+    except WormError as error:
+        return Problem("_id", error.reason or error.what, error.fix)
+    return None
 
 
 def are_ids(model: Model, values: Sequence[str]) -> bool:

@@ -379,7 +379,7 @@ class _SchemaBuilder:
         types = {**self._types, **own}
         values["dynamic_types"] = self._used_types(template, types, path)
         values["id"] = self._strategy(template, values.get("id"), types, path)
-        values.setdefault("files", template.file is not None)
+        values.setdefault("files", template.file is not None and not template.is_of_others)
         trash = values.get("soft_delete", False)
         values["soft_delete"] = SoftDelete(enabled=trash) if isinstance(trash, bool) else trash
         return Model(name=name, **values)

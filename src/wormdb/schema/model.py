@@ -381,7 +381,8 @@ class Model(SchemaPart):
             case "softDelete":
                 return self.soft_delete.to_json() or self.soft_delete.enabled or MISSING
             case "files":
-                return MISSING if self.files == (self.path.file is not None) else self.files
+                kept = self.path.file is not None and not self.path.is_of_others
+                return MISSING if self.files == kept else self.files
             case "id":
                 return MISSING if self.id == strategy_of(self.path) else self.id
             case _:

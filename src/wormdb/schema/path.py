@@ -134,6 +134,11 @@ class PathTemplate:
         return self.is_flat and self.file_name.removesuffix(_PACKED).endswith(_MANY)
 
     @property
+    def is_of_others(self) -> bool:
+        """Whether only other programs write such files: one document cannot be written back into one."""
+        return self.is_packed or self.holds_many
+
+    @property
     def extension(self) -> str:
         """What follows the id in the name of a file, `.json`; empty if the path is not flat."""
         return self.file.lstrip(FLAT) if self.file is not None and self.is_flat else ""
@@ -167,6 +172,13 @@ class PathTemplate:
         names = folder.split("/")[:-1]
         pairs = zip(folders, names, strict=False)
         return len(names) <= len(folders) and all(part.kind == "dynamic" or part.name == name for part, name in pairs)
+
+    def has_key(self, key: str) -> bool:
+        """Whether a key lies in a collection of this path, of whatever outer values."""
+        folders = self.segments if self.id is None else self.segments[:-1]
+        names = key.split("/")[:-1]
+        pairs = zip(folders, names, strict=False)
+        return len(names) >= len(folders) and all(part.kind == "dynamic" or part.name == name for part, name in pairs)
 
     def entity_prefix(self, entity_id: Any = SINGLETON_ID, outer: Mapping[str, Any] | None = None) -> str:
         """The folder of one document, ending with /; a singleton's is its collection's.

@@ -67,10 +67,9 @@ def _check_file(model: Model, path: str, report: ProblemReport) -> None:
     if template.is_flat and template.extension.endswith(_TABLES):
         reason = f"{template.extension} files are tables, which are not read in place"
         report.error(place, reason, "worm import copies them into a collection; Spark reads them where they are")
-    if (template.is_packed or template.holds_many) and model.mode != "readonly":
+    if template.is_of_others and model.files:
         what = "files with many documents each" if template.holds_many else "files packed by gzip"
-        fix = 'write "mode": "readonly"; worm import copies them into a collection that can be written'
-        report.error(join_path(path, "mode"), f"{what} are only read", fix)
+        report.error(join_path(path, "files"), f"{what} are read, and not written", 'leave out "files"')
 
 
 def _check_field_name(model: Model, name: str, path: str, report: ProblemReport) -> None:

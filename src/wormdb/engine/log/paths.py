@@ -133,6 +133,11 @@ class EnginePaths:
         return f"{self.folder}history/"
 
     @property
+    def adopted(self) -> str:
+        """Which files of others became this collection, where they are not written back."""
+        return f"{self.folder}adopted"
+
+    @property
     def adoption(self) -> str:
         """How far the files of others were read to become this collection; nothing before and after that."""
         return f"{self.folder}adopt"

@@ -26,8 +26,10 @@ from wormdb.errors import (
     NotFoundError,
     SnapshotTooOldError,
 )
-from wormdb.files.adopt.listing import Inventory, files_digest, take_inventory
+from wormdb.files.adopt.lines import read_sources
+from wormdb.files.adopt.listing import Inventory, files_digest, list_sources, sources_digest, take_inventory
 from wormdb.files.adopt.read import DocumentReader
+from wormdb.files.adopt.sources import record_sources
 from wormdb.files.adopt.stage import BlockStage, RecordKeeper, Rehearsal, digest_of
 from wormdb.files.adopt.survey import AdoptionChoices, AdoptionCounts, AdoptionSurvey, survey
 from wormdb.files.contents.fitting import describe_nothing
@@ -136,7 +138,9 @@ class Adopter:
 
     def _finished(self, found: Adoption, keeper: RecordKeeper, view: View) -> Adoption:
         """Do what a run that was cut off behind its entry left to be done: its record is there. Reads all files."""
-        if keeper.record is None or keeper.record.job != found.job:
+        # Files of other programs that are not written back say nothing of a log.
+        is_settled = keeper.record is None or keeper.record.job != found.job or self.names.model.path.is_of_others
+        if is_settled or keeper.record is None:
             return self.finish(found, keeper.remove)
         store = self.runtime.store
         inventory = take_inventory(store, self.names, lambda done: self.told("listing", done, 0))
@@ -152,10 +156,15 @@ class Adopter:
 def check_unmanaged(view: View, collection: str) -> None:
     """Raise AlreadyExistsError if a collection has, or ever had, documents in a log."""
     if view.count or any(True for _ in view.scan()):
+        model = view.definition.model
+        is_written = model is None or not model.path.is_of_others
         raise AlreadyExistsError(
             f"the log of {collection}",
-            reason="it has documents: the collection is managed already, and its files are written from the log",
-            fix="use it as it is; worm files sync makes its files right",
+            reason="it has documents: the collection is managed already"
+            + (", and its files are written from the log" if is_written else ""),
+            fix="use it as it is; worm files sync makes its files right"
+            if is_written
+            else "worm verify names files that changed since; worm import takes in what they have now",
         )
 
 
@@ -188,8 +197,8 @@ class _AdoptionRun:
     def run(self) -> Adoption:
         adopter, choices = self._of, self._choices
         store = adopter.runtime.store
-        inventory = take_inventory(store, adopter.names, lambda done: adopter.told("listing", done, 0))
-        if not inventory.documents:
+        inventory = self._inventory()
+        if not inventory.files:
             raise _nothing(store, adopter.names)
         plan = self._plan(inventory)
         left = self._keeper.record
@@ -217,7 +226,7 @@ class _AdoptionRun:
         if choices.verify or (record is not None and record.parts):
             # What another run wrote is compared in any case: it may have been removed since.
             self._compare(attached, inventory)
-        if files_digest(store, adopter.names) != inventory.digest:
+        if self._is_changed(inventory):
             raise ConflictError(
                 f"the files of {adopter.collection}",
                 reason="they were changed while they were adopted",
@@ -226,6 +235,21 @@ class _AdoptionRun:
         committed = self._commit(attached)
         result = self._result(found, committed.number, is_resumed=record is not None)
         return adopter.finish(replace(result, commit_id=committed.id or None), self._keeper.remove)
+
+    def _inventory(self) -> Inventory:
+        store, names, told = self._of.runtime.store, self._of.names, self._of.told
+        if names.model.path.is_of_others:
+            return read_sources(store, self._of.runtime.pool, names)
+        return take_inventory(store, names, lambda done: told("listing", done, 0))
+
+    def _is_changed(self, inventory: Inventory) -> bool:
+        """Whether a file is another than when it was read; those that stay another program's are remembered."""
+        store, names, record = self._of.runtime.store, self._of.names, self._keeper.record
+        if not names.model.path.is_of_others:
+            return files_digest(store, names) != inventory.digest
+        assert record is not None, "the job has begun"
+        record_sources(store, self._of.runtime.pool, names, record)
+        return sources_digest(list_sources(store, names)) != inventory.digest
 
     def _plan(self, inventory: Inventory) -> bytes:
         """What must be the same for a run to go on with what another one wrote."""
@@ -247,7 +271,7 @@ class _AdoptionRun:
         for place, reading in enumerate(reader.read(wanted)):
             settled, listed = reading.settled, reading.listed
             if settled is None or digest_of(settled.held, settled.versions, settled.marks) != listed.digest:
-                _changed(self._of.names.entity(listed.id))
+                _changed(listed.place(self._of.names))
             stage.add(reading.key, settled)
             if place % 100 == 0:
                 self._of.told("writing", len(inventory.documents) - len(wanted) + place, len(inventory.documents))

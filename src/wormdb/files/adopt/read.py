@@ -10,6 +10,7 @@ from wormdb.errors import CorruptionError, NotFoundError, Problem, ValidationErr
 from wormdb.files.adopt.past import Disagreement, FileContents, SettledDocument, settle
 from wormdb.files.contents.document import OplogEntry, read_entity, read_oplog, read_tombstone_file
 from wormdb.files.contents.values import fault_text
+from wormdb.format import json
 from wormdb.format.frame import corrupt
 from wormdb.format.segment import check_id
 from wormdb.format.values import equal, normalize
@@ -19,9 +20,10 @@ from wormdb.schema.validate import validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.files.adopt.listing import DocumentListing
+    from wormdb.files.adopt.listing import DocumentLine, DocumentListing
     from wormdb.files.contents.names import FileNames
     from wormdb.format.kinds import Document
+    from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
@@ -79,6 +81,8 @@ class DocumentReader:
             return error
 
     def _reading(self, key: bytes, listed: DocumentListing, bodies: dict[str, _Body]) -> DocumentReading:
+        if listed.line is not None:
+            return self._of_line(key, listed, listed.line)
         parsed = _DocumentParser(self.names, listed.id, bodies)
         filed, is_lost = parsed.filed(listed)
         settled = None if is_lost else parsed.settled(filed, self.limit)
@@ -87,6 +91,17 @@ class DocumentReader:
         notes = [self._problem(listed, fault) for fault in faults if fault.is_note]
         notes += parsed.misfits(filed.entity)
         return DocumentReading(key, listed, settled, tuple(parsed.broken), mismatches, tuple(notes), parsed.log)
+
+    def _of_line(self, key: bytes, listed: DocumentListing, line: DocumentLine) -> DocumentReading:
+        """A document that has no other files, and was read with the listing. No requests."""
+        document = json.decode_document(line.document, name="document")
+        try:
+            settled = settle(FileContents(listed.id, document), self.limit)
+        except WormError as error:
+            broken = (Problem(line.place, fault_text(error), error.fix),)
+            return DocumentReading(key, listed, None, broken, (), ())
+        notes = tuple(_misfits(self.names.model, document, line.place))
+        return DocumentReading(key, listed, settled, (), (), notes)
 
     def _problem(self, listed: DocumentListing, fault: Disagreement) -> Problem:
         names, identity = self.names, listed.id
@@ -114,6 +129,14 @@ def _portions(documents: Sequence[tuple[bytes, DocumentListing]]) -> Iterator[li
         files, size = files + listed.count, size + listed.size
     if waiting:
         yield waiting
+
+
+def _misfits(model: Model, document: Document, place: str) -> list[Problem]:
+    try:
+        validate(model, document)
+    except ValidationError as error:
+        return [Problem(f"{place}: {one.path}", one.reason, one.fix, "warning") for one in error.problems]
+    return []
 
 
 class _DocumentParser:
@@ -150,14 +173,7 @@ class _DocumentParser:
 
     def misfits(self, entity: Document | None) -> list[Problem]:
         """Where a document does not fit its model; it is adopted as it is."""
-        if entity is None:
-            return []
-        try:
-            validate(self._names.model, entity)
-        except ValidationError as error:
-            key = self._names.entity(self._id)
-            return [Problem(f"{key}: {one.path}", one.reason, one.fix, "warning") for one in error.problems]
-        return []
+        return [] if entity is None else _misfits(self._names.model, entity, self._names.entity(self._id))
 
     def _check_id(self) -> None:
         key = self._names.entity(self._id)

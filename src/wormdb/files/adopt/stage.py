@@ -227,10 +227,10 @@ class Rehearsal:
         for place, (key, listed) in enumerate(expected):
             (stored_key, held), recorded = next(documents, (b"", None)), next(history, None)
             if held is None or recorded is None or not stored_key == recorded.key == key:
-                _differs(self.names.entity(listed.id), "it is not where it should be")
+                _differs(listed.place(self.names), "it is not where it should be")
             marks = [each.taken for each in recorded.snapshots if each.taken is not None]
             if digest_of(held, recorded.versions, marks) != listed.digest:
-                _differs(self.names.entity(listed.id), "it is not as its files have it")
+                _differs(listed.place(self.names), "it is not as its files have it")
             if place % _EVERY == 0:
                 told("comparing", place, len(expected))
         if next(documents, None) is not None or next(history, None) is not None:

@@ -178,7 +178,7 @@ class _Claims:
                     continue
                 claimed = claims_of(index, document)
             except InvalidRequestError as error:
-                problems.append(Problem(self._names.entity(listed.id), f"{error.what}: {error.reason}", error.fix))
+                problems.append(Problem(listed.place(self._names), f"{error.what}: {error.reason}", error.fix))
                 continue
             owners = self._owners.get(index.name)
             for value, shown in {} if owners is None else claimed.items():
@@ -186,5 +186,5 @@ class _Claims:
                 owner = owners.setdefault(blake2b(value, digest_size=16).digest(), listed)
                 if owner is not listed:
                     what = f"{', '.join(index.fields)}={shown!r} is unique, and {owner.id!r} has it too"
-                    problems.append(Problem(self._names.entity(listed.id), what, "correct one of the two files"))
+                    problems.append(Problem(listed.place(self._names), what, "correct one of the two files"))
         return problems

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import CorruptionError
+from wormdb.files.adopt.sources import changed_sources
 from wormdb.files.compare.faults import DocumentFaults, FileFault, TableFaults, list_files
 from wormdb.files.contents.expected import EDITED, EXTRA, MISSING
 from wormdb.files.contents.names import BUCKET_SENTINEL, FileKey, FileNames, Placement
@@ -28,7 +29,15 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance
 
-__all__ = ["CollectionFiles", "FilesExamination", "FilesState", "examine_files", "file_names", "names_in"]
+__all__ = [
+    "CollectionFiles",
+    "FilesExamination",
+    "FilesState",
+    "examine_files",
+    "examine_sources",
+    "file_names",
+    "names_in",
+]
 
 FAULTS_MAX: Final = 10_000
 """Faults that are listed for a collection; more are only counted."""
@@ -132,6 +141,18 @@ def examine_files(site: CollectionFiles, told: Callable[[int], None] = lambda _:
         faults = _still(site, opened, faults)
     examined.faults += faults
     return examined
+
+
+def examine_sources(site: CollectionFiles) -> list[FileFault]:
+    """Files of another program that were adopted, are not written back, and are not what they were then.
+
+    No requests but those of `Ledger.view` for a collection that has none; else as `changed_sources`.
+    """
+    model = site.ledger.view().bare.definition.model
+    if model is None or not model.path.is_of_others:
+        return []
+    found = changed_sources(site.store, site.pool, model, site.ledger.collection)
+    return [FileFault(each.key, each.what) for each in found]
 
 
 def _document_faults(

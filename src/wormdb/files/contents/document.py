@@ -23,6 +23,7 @@ from wormdb.format.frame import corrupt
 from wormdb.format.kinds import MISSING, Document
 from wormdb.format.packed import unpack
 from wormdb.format.past import Version, misc_ms, raw_difference
+from wormdb.format.segment import check_id
 from wormdb.format.values import equal, normalize
 from wormdb.format.wrappers import moment
 from wormdb.schema.validate import parse_datetime
@@ -42,6 +43,7 @@ __all__ = [
     "oplog_file",
     "plain_fields",
     "read_entity",
+    "read_line",
     "read_oplog",
     "read_tombstone_file",
     "snapshot_file",
@@ -89,6 +91,19 @@ def read_entity(
     document = normalize({**({"_id": known[0]} if known else {}), **read_values(values, model)})
     assert type(document) is dict
     return document, rev
+
+
+def read_line(text: bytes, number: int, *, key: str, model: Model, file: Any) -> tuple[Document, int | None]:
+    """The document in one line of a file of many, whose id in its key is `file`, and its `_rev`. No requests.
+
+    It has the id that it says, else that of its file and the number of the line: `part-0#17`. Raises CorruptionError
+    naming the key, InvalidRequestError for an id that cannot be one.
+    """
+    path = str(file) if model.path.is_deep else ""
+    document, rev = read_entity(text, key=key, model=model, path=path)
+    identity = document.get("_id", f"{file}#{number}")
+    check_id(identity)
+    return {"_id": identity, **document}, rev
 
 
 # --- The file of a snapshot: the whole document, just as its own file was, so that a copy can be used at once.

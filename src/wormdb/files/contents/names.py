@@ -33,9 +33,11 @@ __all__ = [
     "Placement",
     "id_of",
     "id_text",
+    "identity_in",
     "index_key",
     "index_name",
     "manifest_key",
+    "read_id_text",
     "short_snapshot_name",
     "snapshot_name",
 ]
@@ -184,6 +186,48 @@ def id_of(text: str) -> Any:
             key=text,
         )
     return identity
+
+
+# --- What keys of other programs mean: a name that we would write in another way is an id as it is.
+
+
+def identity_in(key: str, model: Model, collection: str) -> Any | None:
+    """The id of the document, or of the file of many, that has this key; None for every other key. No requests.
+
+    Names that begin with a dot are system folders.
+    """
+    rest = key[len(collection) :]
+    if model.is_singleton:
+        return SINGLETON_ID if rest == model.path.file_name else None
+    if model.path.is_deep:
+        path = rest.removesuffix(model.path.extension)
+        return None if path == rest or is_hidden(path.split("/")) else read_path_text(path)
+    if model.path.is_flat:
+        name = rest.removesuffix(model.path.extension)
+        is_one = rest != name != "" and "/" not in rest and not rest.startswith(".")
+        return read_id_text(name) if is_one else None
+    folder, slash, name = rest.partition("/")
+    if not slash or name != model.path.file_name or folder.startswith("."):
+        return None
+    return read_id_text(folder)
+
+
+def read_id_text(text: str) -> Any:
+    """The id that a name in a key, a manifest or an index stands for. No requests."""
+    if "%" not in text:
+        return text
+    try:
+        return id_of(text)
+    except InvalidRequestError:
+        return text
+
+
+def read_path_text(text: str) -> str:
+    """The id that folders and a name in a key stand for. No requests."""
+    try:
+        return decode_folders(text)
+    except InvalidRequestError:
+        return text
 
 
 def snapshot_name(ts: datetime) -> str:

@@ -9,8 +9,11 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.schema.model import Model
+    from wormdb.schema.path import PathTemplate
     from wormdb.settings import Settings
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
@@ -31,9 +34,12 @@ class ForeignCollections:
         self._found: dict[str, ForeignCollection] = {}
         self._lock = threading.Lock()
 
-    def of(self, prefix: str, model: Model | None) -> ForeignCollection | None:
-        """The files of a collection, if its model is only read; `is_foreign` says if another program keeps them."""
-        if model is None or model.mode != "readonly":
+    def of(self, prefix: str, model: Model | None, others: Sequence[PathTemplate] = ()) -> ForeignCollection | None:
+        """The files of a collection, if its model is only read, or they are of a kind that only others write.
+
+        `is_foreign` says if another program keeps them. `others` are the paths of the other models.
+        """
+        if model is None or not (model.mode == "readonly" or model.path.is_of_others):
             return None
         from wormdb.files.foreign.collection import ForeignCollection
 
@@ -43,6 +49,7 @@ class ForeignCollections:
                 found = self._found[prefix] = ForeignCollection(
                     self._store, self._pool, self._clock, model=model, collection=prefix, settings=self._settings
                 )
+            found.folder.others = others or found.folder.others
             return found
 
     def forget(self, prefix: str) -> None:

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import CorruptionError, InvalidRequestError, NotFoundError
-from wormdb.files.contents.document import read_entity
-from wormdb.files.contents.fitting import describe_misfit, describe_nothing
+from wormdb.files.contents.document import read_entity, read_line
+from wormdb.files.contents.fitting import describe_misfit
 from wormdb.files.contents.records import lines_of
 from wormdb.files.contents.values import fault_text
 from wormdb.files.foreign.manifest import ForeignManifest, RefusedManifest, read_manifest
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.packed import unpack
-from wormdb.format.segment import check_id
 from wormdb.schema.path import is_hidden
-from wormdb.schema.proposal import has_data
 from wormdb.settings import FILE_BYTES_MAX, RECORDS_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -209,12 +207,9 @@ def _of_line(folder: FileFolder, entities: Entities, file: Entity, line: FileLin
     if line.problem:
         entities.broken(file.key, line.problem, line=line.number)
         return None
-    path = str(file.id) if folder.model.path.is_deep else ""
     try:
-        document, rev = read_entity(line.text, key=file.key, model=folder.model, path=path)
-        identity = document.setdefault("_id", f"{file.id}#{line.number}")
-        check_id(identity)
-        encoded = json.encode_document({"_id": identity, **document})
+        document, rev = read_line(line.text, line.number, key=file.key, model=folder.model, file=file.id)
+        identity, encoded = document["_id"], json.encode_document(document)
     except (CorruptionError, InvalidRequestError) as error:
         entities.broken(file.key, fault_text(error), error, line=line.number)
         return None
@@ -235,34 +230,38 @@ class ForeignFiles:
         self.entities = Entities(folder, on_broken)
         self._check = check
         self._listing: Listing | None = None
+        self._misfit: NotFoundError | None = None
         self._manifests: dict[tuple[str, ...] | None, ForeignManifest | RefusedManifest] = {}
 
     def listing(self, *, is_strict: bool = True) -> Listing:
         """The files of documents. At the first call 1 LIST for each 1,000 keys of the collection.
 
-        Where files have many documents, 1 GET more for each. Raises NotFoundError if files of data are there and none
-        is at the model's path, unless it is not `is_strict`.
+        Where files have many documents, 1 GET more for each. Where no file is at the model's path 1 LIST more, and
+        NotFoundError if files of data are there, or elsewhere where no model is, unless it is not `is_strict`.
         """
         if self._listing is None:
             found = list_entities(self.folder)
+            self._misfit = None if found.keys else self._described(found)
             if self.folder.model.path.holds_many:
                 found = read_many(self.folder, self.entities, found)
             self._listing = found
-            self._warn_of_nothing(found)
-        if is_strict and not self._listing.keys and not self.entities.skipped:
-            error = describe_misfit(self.folder.names, self._listing.others)
-            if error is not None:
-                raise error
+        if is_strict and self._misfit is not None:
+            raise self._misfit
         return self._listing
 
-    def _warn_of_nothing(self, found: Listing) -> None:
-        """Say once what is elsewhere, if nothing is here: the path may be wrong. 1 LIST."""
-        if found.keys or found.others or self.entities.skipped or self.memory.is_told:
-            return
-        self.memory.is_told = True
-        keys = [info.key for page in islice(self.folder.store.list(), 1) for info in page.objects]
-        if any(map(has_data, keys)):
-            log.warning("%s", describe_nothing(self.folder.names, keys, "nothing to read"))
+    def _described(self, found: Listing) -> NotFoundError | None:
+        """Why there is nothing, if files of data are here, or where no model of the schema is. 1 LIST.
+
+        A folder that is empty where it has outer parts is that of a new tenant.
+        """
+        if found.others:
+            return describe_misfit(self.folder.names, found.others)
+        if self.folder.model.path.outer:
+            return None
+        listed = [info.key for page in islice(self.folder.store.list(), 1) for info in page.objects]
+        listed = [key for key in listed if "/" in key]  # files of no folder are a schema, a read-me
+        keys = [key for key in listed if not any(other.has_key(key) for other in self.folder.others)]
+        return describe_misfit(self.folder.names, [key for key in keys if not is_hidden(key.split("/"))])
 
     def checked_listing(self) -> Listing | None:
         """The listing, if settings ask to compare manifests and indexes with it; else None."""

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.files.contents.names import FileNames, Placement, id_of
-from wormdb.format.segment import decode_folders
-from wormdb.schema.path import SINGLETON_ID, is_hidden
+from wormdb.files.contents.names import FileNames, Placement, identity_in
+from wormdb.schema.path import SINGLETON_ID
 from wormdb.storage.store import Store, StoredObject, check_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from wormdb.schema.model import Model
+    from wormdb.schema.path import PathTemplate
     from wormdb.storage.pool import Pool
     from wormdb.system.types import Version
 
-__all__ = ["FileFolder", "FileMemory", "read_id_text"]
+__all__ = ["FileFolder", "FileMemory"]
 
 
 T = TypeVar("T")
@@ -36,6 +36,8 @@ class FileFolder:
     model: Model
     collection: str
     """Its folder, ending with /."""
+    others: Sequence[PathTemplate] = ()
+    """The paths of other models: what lies there is explained."""
     names: FileNames = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,20 +54,7 @@ class FileFolder:
 
         Names that begin with a dot are system folders. A name that we would write in another way is an id as it is.
         """
-        rest = key[len(self.collection) :]
-        if self.model.is_singleton:
-            return SINGLETON_ID if rest == self.model.path.file_name else None
-        if self.model.path.is_deep:
-            path = rest.removesuffix(self.model.path.extension)
-            return None if path == rest or is_hidden(path.split("/")) else read_path_text(path)
-        if self.model.path.is_flat:
-            name = rest.removesuffix(self.model.path.extension)
-            is_one = rest != name != "" and "/" not in rest and not rest.startswith(".")
-            return read_id_text(name) if is_one else None
-        folder, slash, name = rest.partition("/")
-        if not slash or name != self.model.path.file_name or folder.startswith("."):
-            return None
-        return read_id_text(folder)
+        return identity_in(key, self.model, self.collection)
 
     def keys_of(self, identity: Any) -> list[str]:
         """Where the file of a document may be: as we name it, and as others may. No requests."""
@@ -80,24 +69,6 @@ class FileFolder:
         if plain not in found and _is_key(plain) and self.identity_of(plain) == identity:
             found.append(plain)
         return found
-
-
-def read_id_text(text: str) -> Any:
-    """The id that a name in a key, a manifest or an index stands for. No requests."""
-    if "%" not in text:
-        return text
-    try:
-        return id_of(text)
-    except InvalidRequestError:
-        return text
-
-
-def read_path_text(text: str) -> str:
-    """The id that folders and a name in a key stand for. No requests."""
-    try:
-        return decode_folders(text)
-    except InvalidRequestError:
-        return text
 
 
 def _is_key(key: str) -> bool:
@@ -119,8 +90,6 @@ class FileMemory:
         self._lock = threading.Lock()
         self.is_partitioned = False
         """Whether the manifest was last seen in several files: then that is where it is looked for first."""
-        self.is_told = False
-        """Whether it was said that there is nothing."""
         self.confirmed: dict[str, str] = {}
         """By key the version of each index file that a manifest has confirmed."""
 

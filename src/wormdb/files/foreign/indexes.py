@@ -14,8 +14,8 @@ from wormdb.bql.tree import Compare, Filter, In
 from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.files.contents.index import IndexFile, IndexMeta, decode_index_file, decode_index_meta, plain_dates_of
+from wormdb.files.contents.names import read_id_text
 from wormdb.files.contents.values import value_text, values_text
-from wormdb.files.foreign.folder import FileFolder, FileMemory, read_id_text
 from wormdb.files.foreign.manifest import ForeignManifest, RefusedManifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.format.key import encode_key
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from wormdb.files.foreign.files import ForeignFiles
+    from wormdb.files.foreign.folder import FileFolder, FileMemory
     from wormdb.schema.model import IndexDefinition, Model
     from wormdb.storage.store import StoredObject
 

@@ -15,8 +15,8 @@ import msgspec
 
 from wormdb.engine.blocks.portion import DOCUMENT, Portion, elsewhere_rows, texts_of
 from wormdb.errors import LimitExceededError, WormError
+from wormdb.files.contents.names import read_id_text
 from wormdb.files.contents.values import STAMPS, read_object, read_values
-from wormdb.files.foreign.folder import read_id_text
 from wormdb.format import json
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, arrow_type, encode_column
 from wormdb.format.key import encode_keys

@@ -40,7 +40,7 @@ def find_unreferenced(site: StoredCollection, root: Root, report: AuditReport) -
     What a writer is about to name is among them. Blobs are not, because documents name them; nor what writers offer.
     """
     paths = site.paths
-    named = set(named_objects(site, root)) | {paths.root, paths.files, paths.gc_probe}
+    named = set(named_objects(site, root)) | {paths.root, paths.files, paths.adopted, paths.gc_probe}
     for page in site.store.list(paths.folder):
         for found in page.objects:
             if found.key not in named and not found.key.startswith((paths.entries, paths.blobs, paths.offers)):
