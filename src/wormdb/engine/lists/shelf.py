@@ -125,10 +125,13 @@ class ListFolder:
         self.shelf.directories.keep(self.key(part.name), directory, cost)
         return directory
 
-    def pages(self, wanted: Iterable[tuple[ListPart, Directory, Sequence[int]]]) -> dict[tuple[str, int], CheckedPage]:
+    def pages(
+        self, wanted: Iterable[tuple[ListPart, Directory, Sequence[int]]], *, is_kept: bool = True
+    ) -> dict[tuple[str, int], CheckedPage]:
         """Pages by the name of their object and their number. 1 GET for each range of `coalesce` that is not kept.
 
-        Ranges at most GAP_BYTES_MAX apart are one; all are asked for side by side.
+        Ranges at most GAP_BYTES_MAX apart are one; all are asked for side by side. Without `is_kept` the caller keeps
+        what it needs of them.
         """
         found: dict[tuple[str, int], CheckedPage] = {}
         missing: dict[str, tuple[ListPart, Directory, set[int]]] = {}
@@ -140,7 +143,7 @@ class ListFolder:
                 else:
                     found[part.name, number] = held
         asked = [
-            (part, directory, some, span)
+            (part, directory, some, span, is_kept)
             for part, directory, numbers in missing.values()
             for some, span in _joined(directory, sorted(numbers))
         ]
@@ -149,15 +152,21 @@ class ListFolder:
             found |= answer
         return found
 
-    def _read(self, asked: tuple[ListPart, Directory, list[int], ByteRange]) -> dict[tuple[str, int], CheckedPage]:
-        part, directory, numbers, span = asked
+    def _read(
+        self, asked: tuple[ListPart, Directory, list[int], ByteRange, bool]
+    ) -> dict[tuple[str, int], CheckedPage]:
+        part, directory, numbers, span, is_kept = asked
         key = self.key(part.name)
         with gone_is_old(key):
             data = self.shelf.store.get_range(key, span)
         starts = directory.starts
         cut = [data[starts[number] - span.start : starts[number + 1] - span.start] for number in numbers]
         pairs = zip(numbers, cut, strict=True)
-        return {(part.name, number): self._kept(part, directory, number, body) for number, body in pairs}
+        read = self._kept if is_kept else self._checked
+        return {(part.name, number): read(part, directory, number, body) for number, body in pairs}
+
+    def _checked(self, part: ListPart, directory: Directory, number: int, stored: bytes) -> CheckedPage:  # noqa: ARG002 - as `_kept`
+        return CheckedPage(dict(lists_in(directory.unpack(number, stored), name=directory.name)))
 
     def _kept(self, part: ListPart, directory: Directory, number: int, stored: bytes) -> CheckedPage:
         body = directory.unpack(number, stored)

@@ -33,10 +33,10 @@ __all__ = [
 
 SHARE_USUAL: Final = 0.3
 """If a filter finds this share of all documents or more, as many lists are read as without it."""
-ENOUGH_LEAST: Final = 10
+ENOUGH_LEAST: Final = 3
 """Candidates beside the wanted rows that are scored by their documents at least …"""
-ENOUGH_MOST: Final = 50
-"""… and at most."""
+ENOUGH_SHARE: Final = 4
+"""… one for each of this many wanted rows: codes put few of the best behind others …"""
 LISTS: Final = "lists"
 """The first name of a way by lists of an index."""
 _ONLY: Final = (LISTS, "only matches")
@@ -128,7 +128,7 @@ def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way
     assert found is not None, "without an index only an exact answer is possible"
     probes: int | None = count_probes(found.lists, near.recall)
     recall = RECALL if near.recall is None else near.recall
-    enough = near.k + min(max(near.k, ENOUGH_LEAST), ENOUGH_MOST)
+    enough = near.k + max(near.k // ENOUGH_SHARE, ENOUGH_LEAST)
     if isinstance(tree, MatchAll):
         root = Rank(Fetch(NearestScan(found.name, near, probes)), near, enough)
         reason = f"index {found.name}, {_lists(probes, found)}, recall about {recall:g}"
