@@ -82,6 +82,10 @@ class NearestReader:
                 seen.add(key)
                 yield key
 
+    def prepare(self) -> None:
+        """Read what `candidates` needs before its lists: 1 GET for what was learned and for each object, one round."""
+        self._learned()
+
     def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[VectorPiece]:
         trained = self._learned()
         if trained is None:

@@ -6,6 +6,7 @@ Objects are immutable, so what one root needed is right for every other root tha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.shelf import BoundedCache, ColumnCache, Label
@@ -26,12 +27,25 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["GAP_BYTES_MAX", "STREAM_BYTES", "WHOLE_BYTES_MAX", "CheckedPage", "ListFolder", "ListShelf"]
+__all__ = [
+    "GAP_BYTES_MAX",
+    "MORE_BYTES_MAX",
+    "RANGES_MANY",
+    "STREAM_BYTES",
+    "WHOLE_BYTES_MAX",
+    "CheckedPage",
+    "ListFolder",
+    "ListShelf",
+]
 
 WHOLE_BYTES_MAX: Final = 1 * MIB
 """An object up to this size is read whole, instead of its directory and then its pages."""
 GAP_BYTES_MAX: Final = 128 * KIB
-"""Pages at most this far apart are read by one request."""
+"""Pages at most this far apart are read by one request …"""
+RANGES_MANY: Final = 16
+"""… and those that are nearest to each other, where more requests than this were needed for one object …"""
+MORE_BYTES_MAX: Final = 1 * MIB
+"""… as long as no more than this is read in vain for it."""
 STREAM_BYTES: Final = 4 * MIB
 """Of pages that are read at once where all of them are, one after the other."""
 _PAGE_KIND: Final = "lists"
@@ -223,5 +237,26 @@ def _joined(directory: Directory, numbers: Sequence[int]) -> Iterator[tuple[list
     """Pages together with the range that has them."""
     starts = directory.starts
     spans = [ByteRange(starts[number], starts[number + 1] - starts[number]) for number in numbers]
-    for span in coalesce(spans, GAP_BYTES_MAX):
+    for span in _fewer(coalesce(spans, GAP_BYTES_MAX)):
         yield [number for number in numbers if span.start <= starts[number] < span.stop], span
+
+
+def _fewer(spans: Sequence[ByteRange]) -> Sequence[ByteRange]:
+    """Many ranges as fewer: those that lie nearest to each other become one, as long as little more is read."""
+    gaps = sorted((after.start - before.stop, place) for place, (before, after) in enumerate(pairwise(spans)))
+    joined, left = set[int](), MORE_BYTES_MAX
+    for gap, place in gaps[: max(len(spans) - RANGES_MANY, 0)]:
+        left -= gap
+        if left < 0:
+            break
+        joined.add(place)
+    if not joined:
+        return spans
+    found: list[ByteRange] = [spans[0]]
+    for place, span in enumerate(spans[1:]):
+        first = found[-1]
+        if place in joined:
+            found[-1] = ByteRange(first.start, span.stop - first.start)
+        else:
+            found.append(span)
+    return found

@@ -33,9 +33,9 @@ __all__ = [
 
 SHARE_USUAL: Final = 0.3
 """If a filter finds this share of all documents or more, as many lists are read as without it."""
-ENOUGH_LEAST: Final = 3
+ENOUGH_LEAST: Final = 2
 """Candidates beside the wanted rows that are scored by their documents at least …"""
-ENOUGH_SHARE: Final = 4
+ENOUGH_SHARE: Final = 5
 """… one for each of this many wanted rows: codes put few of the best behind others …"""
 LISTS: Final = "lists"
 """The first name of a way by lists of an index."""
