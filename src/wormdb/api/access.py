@@ -233,13 +233,16 @@ class Access(Generic[T]):
         self.writer.check_definition(view)
         return (view, ledger.expiry.living(view, held)) if view.definition.expiries else (view, held)
 
-    def view(self, freshness: Freshness | None = None) -> View:
-        """The state now, or one that is as new as told. 1 GET; raises SchemaMismatchError, InvalidRequestError."""
+    def view(self, freshness: Freshness | None = None, first: Callable[[View], object] | None = None) -> View:
+        """The state now, or one that is as new as told. 1 GET; raises SchemaMismatchError, InvalidRequestError.
+
+        A process that knows nothing calls `first` as `Ledger.view` does.
+        """
         if self.session is not None:
             return self._view_of(self.session, freshness)
         wanted = freshness or self.freshness
         ledger = self.ledger if self.readonly is None else self.log
-        view = ledger.view(staleness_ms=wanted.stale_ms, at_least=wanted.at_least)
+        view = ledger.view(staleness_ms=wanted.stale_ms, at_least=wanted.at_least, first=first)
         if not wanted.stale_ms:
             self.writer.check_definition(view)
         elif not self._fits(view):

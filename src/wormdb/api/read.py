@@ -227,10 +227,16 @@ AnyState: TypeAlias = LogState[T] | FileState[T]
 
 
 def open_state(
-    access: Access[T], moment: AsOf | None, freshness: Freshness | None = None, *, as_shown: bool = False
+    access: Access[T],
+    moment: AsOf | None,
+    freshness: Freshness | None = None,
+    *,
+    as_shown: bool = False,
+    request: QueryRequest | None = None,
 ) -> AnyState[T]:
     """The state now or one that is as new as told, or of a moment. 1 GET in a warm process; none for files.
 
+    What a `request` for a ranking needs of the root is read beside the log by a process that has to read the root.
     Documents of a moment are as they were written;
     with `as_shown`, for an entry of the log, as a reader saw them then, mapped to the version of that time. Raises
     SchemaMismatchError; InvalidRequestError for a moment to come, SnapshotTooOldError for one before history.
@@ -245,7 +251,13 @@ def open_state(
             )
         return FileState(access, files.answer())
     if moment is None:
-        view = access.view(freshness)
+        first = None
+        if request is not None and request.is_ranked:
+
+            def first(view: View) -> None:
+                EngineSource(view, access.ledger).prepare(request)
+
+        view = access.view(freshness, first)
         if access.session is not None:
             return NotedState(access, view, EngineSource(view, access.ledger), view.number)
         return LogState(access, view, EngineSource(view, access.ledger), view.number)
@@ -278,7 +290,9 @@ class QueryRun(Generic[T]):
         """The state. 1 GET at the first call."""
         if self._state is None:
             query = self.query
-            self._state = open_state(self.access, query.moment, query.freshness, as_shown=not query.is_past)
+            self._state = open_state(
+                self.access, query.moment, query.freshness, as_shown=not query.is_past, request=query.request
+            )
         return self._state
 
     def behind(self, order: bytes | None) -> QueryRun[T]:

@@ -6,12 +6,13 @@ the same score in every process and by every plan, and ties, which are broken by
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from math import fsum, sqrt
+from math import fsum, isfinite, sqrt
 from operator import mul
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from wormdb.bql.mistakes import Mistakes
 from wormdb.errors import InvalidRequestError
@@ -20,10 +21,7 @@ from wormdb.format.kinds import Binary, Document
 from wormdb.format.path import Path, get_direct, parse_path
 from wormdb.format.vector import read_vector
 from wormdb.schema.problems import did_you_mean
-from wormdb.settings import NEAR_ROWS_MAX
-
-if TYPE_CHECKING:
-    from array import array
+from wormdb.settings import NEAR_ROWS_MAX, VECTOR_DIMENSIONS_MAX
 
 __all__ = ["DISTANCES", "Distance", "Near", "WrittenNear", "make_scorer", "nearest", "parse_near", "read_given_vector"]
 
@@ -157,6 +155,8 @@ def read_given_vector(value: Any) -> array[float]:
     Raises InvalidRequestError. No requests.
     """
     if not isinstance(value, list | Binary):
+        if _is_plain_array(value):
+            return array("f", value.tobytes())
         # Arrays of numpy and of Python tell their numbers as plain lists.
         value = value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value
     found = read_vector(
@@ -165,6 +165,13 @@ def read_given_vector(value: Any) -> array[float]:
     if isinstance(found, str):
         raise InvalidRequestError("the vector", reason=found, fix="give a list of numbers, or an array of numpy")
     return found
+
+
+def _is_plain_array(value: Any) -> bool:
+    """Whether it is an array of numpy with finite float32 of one row, as most embeddings are."""
+    if str(getattr(value, "dtype", None)) != "float32" or getattr(value, "ndim", None) != 1:
+        return False
+    return 1 <= len(value) <= VECTOR_DIMENSIONS_MAX and isfinite(float(value.sum(dtype="float64")))
 
 
 def _whole(value: object, place: str, mistakes: Mistakes) -> int:

@@ -259,10 +259,12 @@ class Ledger(LedgerStates):
             self._blobs = Blobs(self.collection, store, paths, pool, self.trees, self.view)
         return self._blobs
 
-    def view(self, *, staleness_ms: float = 0, at_least: int = 0, keys: Sequence[bytes] = ()) -> View:
+    def view(
+        self, *, staleness_ms: float = 0, at_least: int = 0, first: Callable[[View], object] | None = None
+    ) -> View:
         """The state now, as a value that does not move. 1 GET if nothing is new, shared by threads; the first call 2.
 
-        A first call also reads what look-ups of `keys` will need, beside the second of these.
+        A first call also calls `first` with what the root has, beside the second of these: to read what it needs.
 
         With `staleness_ms` the store is not asked if it was within that time, and the state that is known is `at_least`
         of a log number. A process's own writes are always in it. Raises InvalidRequestError if the log ends before.
@@ -272,7 +274,7 @@ class Ledger(LedgerStates):
         view = self._known_within(staleness_ms, at_least) if staleness_ms else None
         if view is None:
             is_asked = staleness_ms or at_least
-            view = self._ask(staleness_ms, at_least, keys) if is_asked else self._readers.view(keys)
+            view = self._ask(staleness_ms, at_least, first) if is_asked else self._readers.view(first)
         return self._shown.newest(view, asked) if view.pending else view
 
     @property
@@ -298,11 +300,15 @@ class Ledger(LedgerStates):
         return self._group.submit(pending, deadline)
 
     def _ask(
-        self, staleness_ms: float, at_least: int, keys: Sequence[bytes] = (), beside: Callable[[], None] | None = None
+        self,
+        staleness_ms: float,
+        at_least: int,
+        first: Callable[[View], object] | None = None,
+        beside: Callable[[], None] | None = None,
     ) -> View:
         # A probe that is on its way may have been sent before entry `at_least` was written.
         since = None if at_least or not staleness_ms else self._runtime.clock.monotonic() - staleness_ms / 1000
-        view = self._readers.view(keys, since=since, beside=beside)
+        view = self._readers.view(first, since=since, beside=beside)
         if view.number < at_least:
             raise InvalidRequestError(
                 f"a state of {self.collection.rstrip('/')} that is at least of log number {at_least}",
@@ -346,7 +352,7 @@ class Ledger(LedgerStates):
         """The state as `view` gives it, and what is under an id's key in it. 1 GET as there, and 1 for a block's page.
 
         From a distant store the two are asked for at once: the page may be needed for nothing, if a newer entry
-        has the document. The first call costs what `view` with `keys` does before the page.
+        has the document. The first call reads what its block needs before the page, beside the log.
         """
         self._runtime.check()
         if not self._runtime.is_distant:
@@ -380,7 +386,9 @@ class Ledger(LedgerStates):
         """What is under a key in a view, or in a newer one if objects of its root are gone."""
         while True:
             try:
-                view = view or self.view(staleness_ms=staleness_ms, at_least=at_least, keys=(key,))
+                view = view or self.view(
+                    staleness_ms=staleness_ms, at_least=at_least, first=lambda view: view.base.prepare((key,))
+                )
                 return view, view.get(key)
             except SnapshotTooOldError as error:
                 self.renew(view or self._head.view(), error)

@@ -27,7 +27,7 @@ from wormdb.format.wrappers import READERS, WRITERS, MalformedError, TooDeepErro
 from wormdb.settings import DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from wormdb.format.kinds import Document
 
@@ -35,6 +35,7 @@ __all__ = [
     "decode",
     "decode_document",
     "decode_documents",
+    "decode_fields",
     "encode",
     "encode_all",
     "encode_document",
@@ -228,6 +229,18 @@ def decode_documents(texts: Iterable[bytes], *, name: str) -> list[Document]:
     return found
 
 
+def decode_fields(text: bytes, names: Collection[str], *, name: str) -> Document:
+    """What a document has under some names of its own, as `decode_document` reads it: the rest is passed over.
+
+    No requests; raises CorruptionError.
+    """
+    try:
+        raw = _fields_decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):  # told by what follows, with its reason
+        return decode_document(text, name=name)
+    return {field: decode(bytes(raw[field]), name=name) for field in names if field in raw}
+
+
 def parse(text: str, *, operators: bool = False) -> Any:
     """The value of JSON that a person typed; `operators` lets keys such as `$gt` through.
 
@@ -246,6 +259,7 @@ def parse(text: str, *, operators: bool = False) -> Any:
 
 _decoder: Final = msgspec.json.Decoder()
 _plain_decoder: Final = msgspec.json.Decoder(_Plain)
+_fields_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BYTE: Final = re.compile(r" \(byte ([0-9]+)\)")
 
 

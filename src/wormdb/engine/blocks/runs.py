@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -69,6 +69,8 @@ __all__ = [
 # --- the block list of a root ---
 
 _key_last = attrgetter("key_last")
+_LOOKED_AT: Final = 4
+"""Rows of many that are looked for among those that are kept, before all others are."""
 
 Part = BlockEntry | BlockPageRef
 """What a root says of a run: of a block, or of a page of blocks."""
@@ -208,20 +210,8 @@ class Runs:
         1 GET for one page. At first also 1 for the page map of the block, and 1 for the filter of each newer block
         whose range has the key, side by side. If runs are long, before that 1 for a page of each one's list.
         """
-        for run in self.runs if self.keyed and member is None else ():
-            # What is kept is looked at first, for as long as it shows that no newer row has the key.
-            part = find_part(run.parts, key)
-            if part is None:
-                continue
-            if not isinstance(part, BlockEntry):
-                break
-            row = self.shelf.find_row(part, key)
-            if row is not None:
-                return row
-            membership = self.shelf.known_filter(part)
-            if membership is None or membership.might_contain(key):
-                break
-        return self.get_many([key], member=member).get(key)
+        row = self._find_kept(key) if self.keyed and member is None else None
+        return row if row is not None else self._get_many([key], member).get(key)
 
     def get_many(self, keys: Iterable[bytes], *, member: bytes | None = None) -> dict[bytes, Row]:
         """The newest rows with these keys, by key, of those that are there. Costs as `get`, and no page is read twice.
@@ -229,7 +219,33 @@ class Runs:
         Where several keys lie in one block its filter is read too, so that keys that are not there cost no page. Each
         kind of object is one round trip.
         """
-        waiting = {key: blocks for key, blocks in self._candidates(sorted(set(keys))).items() if blocks}
+        rest, found = sorted(set(keys)), dict[bytes, Row]()
+        if self.keyed and member is None:
+            # Where the first few are not kept, the others will not be either.
+            for key in rest if any(self._find_kept(key) is not None for key in rest[:_LOOKED_AT]) else ():
+                if (row := self._find_kept(key)) is not None:
+                    found[key] = row
+            rest = [key for key in rest if key not in found] if found else rest
+        return {**found, **self._get_many(rest, member)} if rest else found
+
+    def _find_kept(self, key: bytes) -> Row | None:
+        """The newest row with a key, if that is kept, and what is kept shows that no newer one has it. No requests."""
+        for run in self.runs:
+            part = find_part(run.parts, key)
+            if part is None:
+                continue
+            if not isinstance(part, BlockEntry):
+                return None
+            row = self.shelf.find_row(part, key)
+            if row is not None:
+                return row
+            membership = self.shelf.known_filter(part)
+            if membership is None or membership.might_contain(key):
+                return None
+        return None
+
+    def _get_many(self, keys: Sequence[bytes], member: bytes | None) -> dict[bytes, Row]:
+        waiting = {key: blocks for key, blocks in self._candidates(keys).items() if blocks}
         found: dict[bytes, Row] = {}
         while waiting:
             maps, filters = self.shelf.learn(*self._wanted(waiting, member))

@@ -292,11 +292,11 @@ class Head:
         while not self.look(width):
             width = min(2 * width, TAIL_PROBES_MAX)
 
-    def look(self, width: int = 1, keys: Sequence[bytes] = (), asked: Ahead | None = None) -> bool:
+    def look(self, width: int = 1, first: Callable[[View], object] | None = None, asked: Ahead | None = None) -> bool:
         """Learn what is there of the next `width` entries; whether that is all there is. `width` GETs at once.
 
         None if `asked` is the answer about the next one. The root is read too, if nothing is known or knowledge is
-        not recent; a first look also reads what look-ups of `keys` need of its blocks, while the log is asked.
+        not recent; a first look also calls `first` with what the root has, while the log is asked.
         Raises CorruptionError if the log does not chain.
         """
         just_opened = False
@@ -311,9 +311,9 @@ class Head:
                         just_opened = True
                 continue
             ahead = asked[1] if asked is not None and asked[0] == number else None
-            if just_opened and keys:
+            if just_opened and first is not None:
                 ahead = self._log.ask(number)
-                self.view().base.prepare(keys)
+                first(self.view())
             just_opened, asked = False, None
             tail = self._log.round(number, width if ahead is None else 1, ahead)
             reached = self._follow(number, known, tail)

@@ -25,7 +25,7 @@ from wormdb.system.deadline import attempt_lock, current
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from wormdb.engine.commit.head import Ahead, Head
     from wormdb.engine.state.view import View
@@ -91,15 +91,20 @@ class GroupRead:
         self._sent = 0
 
     def view(
-        self, keys: Sequence[bytes] = (), *, since: float | None = None, beside: Callable[[], object] | None = None
+        self,
+        first: Callable[[View], object] | None = None,
+        *,
+        since: float | None = None,
+        beside: Callable[[], object] | None = None,
     ) -> View:
         """The state now, or as it was at `since` or later. At most 1 GET if nothing is new; none if others asked.
 
-        `beside` is called while the log is asked, if the answer can be waited for later. Costs and raises as
-        `Head.look` otherwise; UnavailableError when the time of the call is over.
+        `first` is called with what the root has, if that has to be read, while the log is asked. `beside` is called
+        while the log is asked, if the answer can be waited for later. Costs and raises as `Head.look` otherwise;
+        UnavailableError when the time of the call is over.
         """
         while True:
-            self._read(_Reader(is_away=beside is not None), keys, since, beside)
+            self._read(_Reader(is_away=beside is not None), first, since, beside)
             beside = None
             with self._head.lock:
                 if self._head.caught_up:  # else another thread has found that the root is gone, and forgot all
@@ -112,7 +117,11 @@ class GroupRead:
             self.quiet = max(self.quiet, number)
 
     def _read(
-        self, reader: _Reader, keys: Sequence[bytes], since: float | None, beside: Callable[[], object] | None
+        self,
+        reader: _Reader,
+        first: Callable[[View], object] | None,
+        since: float | None,
+        beside: Callable[[], object] | None,
     ) -> None:
         try:
             self._enter(reader, since)
@@ -120,7 +129,7 @@ class GroupRead:
                 self._do_beside(reader, beside)
             while not reader.is_served:
                 if reader in self._senders:
-                    self._send(reader, keys)
+                    self._send(reader, first)
                 elif not attempt_lock(self._wake_of(reader), f"state of {self._head.collection}"):
                     self._hurry(reader)
         finally:
@@ -173,13 +182,13 @@ class GroupRead:
             reader.is_away = False
             self._choose()
 
-    def _send(self, reader: _Reader, keys: Sequence[bytes]) -> None:
+    def _send(self, reader: _Reader, first: Callable[[View], object] | None) -> None:
         """Send one probe, and serve those that arrived before; or serve none if there is more to be asked for."""
         asked, reader.asked = reader.asked, None
         if asked is None:
             self._begin(reader, takes_all=True)
         try:
-            ended = self._head.look(reader.width, keys, asked)
+            ended = self._head.look(reader.width, first, asked)
         except WormError as error:
             self._fail(reader, error)
             return

@@ -8,13 +8,16 @@ exact, and the middle of a list is their sum divided once. So the same sample gi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.lists.codes import encode_vectors, load_numpy, multiply, squares
+from wormdb.engine.lists.codes import encode_vectors, find_kernel, load_numpy, multiplier, squares
 from wormdb.format.frame import corrupt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wormdb.bql.nearest import Distance
     from wormdb.engine.lists.codes import Codes, Floats, Singles
 
@@ -49,13 +52,46 @@ class Centroids:
     def rate(self, distance: Distance, codes: Codes, scales: Singles) -> Floats:
         """How near each code is to each middle: more is nearer. Exact operations of float64 only. No requests."""
         numpy = load_numpy()
-        products = multiply(codes, self.codes)
+        products = self._times(codes)
         if distance == "euclidean":
             own = self.scales.astype(numpy.float64)
             near: Floats = (2.0 * own) * (scales.astype(numpy.float64)[:, None] * products) - own * own * self.squares
             return near
-        lengths = numpy.sqrt(self.squares)
+        lengths = self._lengths
         return numpy.divide(products, lengths, out=numpy.full(products.shape, -numpy.inf), where=lengths > 0)  # type: ignore[no-any-return] # numpy is loaded late
+
+    def nearest(self, distance: Distance, code: Codes, scales: Singles, count: int | None) -> list[int]:
+        """The numbers of the lists nearest to one code, or of all, in order: of equally near ones the first.
+
+        No requests.
+        """
+        numpy = load_numpy()
+        if count is None or count >= self.count:
+            return list(range(self.count))
+        rated = self.rate(distance, code, scales)[0]
+        least = numpy.partition(rated, self.count - count)[self.count - count]
+        chosen = rated > least
+        ties = numpy.flatnonzero(rated == least)[: count - int(chosen.sum())]
+        chosen[ties] = True
+        found: list[int] = numpy.flatnonzero(chosen).tolist()
+        return found
+
+    def _times(self, codes: Codes) -> Floats:
+        """As `multiply` with the middles; what is made of these is made once for each kernel."""
+        kernel = find_kernel()
+        held = self._multipliers.get(kernel is None)
+        if held is None:
+            held = self._multipliers[kernel is None] = multiplier(self.codes)
+        return held(codes)
+
+    @cached_property
+    def _multipliers(self) -> dict[bool, Callable[[Codes], Floats]]:
+        return {}
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        lengths: Floats = load_numpy().sqrt(self.squares)
+        return lengths
 
     def assign(self, distance: Distance, codes: Codes, scales: Singles) -> Any:
         """The number of the list of each code: the nearest, of equally near ones the first. No requests."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -28,13 +28,24 @@ if TYPE_CHECKING:
     Singles: TypeAlias = "NDArray[np.float32]"
     Codes: TypeAlias = "NDArray[np.int8]"
 
-__all__ = ["encode_vectors", "find_kernel", "load_numpy", "multiplier", "multiply", "rough_scores", "squares"]
+__all__ = [
+    "encode_vectors",
+    "find_kernel",
+    "load_numpy",
+    "multiplier",
+    "multiply",
+    "multiply_parts",
+    "rough_scores",
+    "squares",
+]
 
 _STEPS: Final = 127
 _EXACT_DIMENSIONS: Final = 1_040
 """127 * 127 * 1,040 is below 2^24: sums of that many products are exact in float32."""
 _MANY_ROWS: Final = 1_024
-"""Rows that are multiplied at once, so that their float32 stay in the cache of the processor."""
+"""Rows that are multiplied at once, so that their float32 stay in the cache of the processor …"""
+_FEW_ROWS: Final = 256
+"""… and with a single code, for which they are read once only."""
 
 
 def load_numpy() -> Any:
@@ -83,6 +94,30 @@ def multiplier(others: Codes) -> Callable[[Codes], Floats]:
         return made
 
     return by_numpy
+
+
+def multiply_parts(parts: Sequence[Codes], code: Codes) -> Floats:
+    """The products of all rows of some arrays with one code, one behind the other, as `multiply`. No requests."""
+    numpy = load_numpy()
+    kernel = find_kernel()
+    if kernel is not None:
+        packed, times = kernel.dots_pack(numpy.ascontiguousarray(code)), kernel.dots_packed
+        exact: Floats = numpy.concatenate([numpy.asarray(times(rows, packed)) for rows in parts])[:, 0]
+        return exact.astype(numpy.float64)
+    kind = numpy.float32 if code.shape[1] <= _EXACT_DIMENSIONS else numpy.float64
+    right = code[0].astype(kind)
+    made = numpy.empty(sum(map(len, parts)), kind)
+    # One buffer for all: a new one for each would be cleared by the system before it is filled.
+    wide = numpy.empty((min(max(map(len, parts)), _FEW_ROWS), code.shape[1]), kind)
+    start = 0
+    for rows in parts:
+        for first in range(0, len(rows), _FEW_ROWS):
+            some = rows[first : first + _FEW_ROWS]
+            count = len(some)
+            numpy.copyto(wide[:count], some)
+            numpy.dot(wide[:count], right, out=made[start : start + count])
+            start += count
+    return made.astype(numpy.float64)  # type: ignore[no-any-return] # numpy is loaded late
 
 
 def squares(codes: Codes) -> Floats:

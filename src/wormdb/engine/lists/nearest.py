@@ -6,27 +6,31 @@ The documents decide: what is found here is fetched, tested and scored exactly b
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.lists.centroids import Centroids, decode_centroids
-from wormdb.engine.lists.codes import encode_vectors, load_numpy, multiplier, rough_scores
+from wormdb.engine.lists.codes import encode_vectors, load_numpy, multiply_parts, rough_scores
+from wormdb.engine.lists.slab import keep_slab, open_slab
 from wormdb.engine.lists.vector_kind import ONLY_LIST, VectorKind, list_key
 from wormdb.engine.state.view import id_key
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from wormdb.bql.nearest import Near
     from wormdb.engine.lists.codes import Codes, Floats, Singles
-    from wormdb.engine.lists.read import ListReader, RunList
+    from wormdb.engine.lists.read import ListReader
+    from wormdb.engine.lists.slab import VectorPiece
 
 __all__ = ["NearestReader"]
 
-_CHUNK: Final = 1_024
-"""Entries whose ids are looked at together."""
+_CHUNK: Final = 32
+"""Entries that are put in order first; then four times as many each time."""
 
 
 @lru_cache(maxsize=8)
@@ -49,55 +53,52 @@ class NearestReader:
         lists, in one round; then as `ListReader.read`. Raises CorruptionError, SnapshotTooOldError, MissingExtraError.
         """
         numpy = load_numpy()
-        code, scales = encode_vectors(numpy.array([near.vector], numpy.float32))
+        code, scales = encode_vectors(numpy.frombuffer(array("f", near.vector), numpy.float32)[None])
         scale = float(scales[0])
-        lists = self._read(code, scales, probes)
-        times = multiplier(code)
-        tail, tail_scores = self._score_tail(times, scale)
-        scores = numpy.concatenate([self._score(lists, times, scale), tail_scores])
-        starts = numpy.cumsum([0, *(found.entries.count for found in lists)])
+        pieces = self._read(code, scales, probes)
+        tail, tail_codes, tail_factors = self._tail = self._tail or self._encode_tail()
+        parts, factors = [piece.codes for piece in pieces], [piece.factors for piece in pieces]
+        if tail:
+            parts, factors = [*parts, tail_codes], [*factors, tail_factors]
+        if not parts:
+            return
+        scores = rough_scores(self.kind.distance, multiply_parts(parts, code), numpy.concatenate(factors), scale)
+        starts = list(accumulate(map(len, parts), initial=0))
+        for start, piece in zip(starts, pieces, strict=False):
+            if piece.hidden is not None:
+                scores[start + piece.hidden] = -numpy.inf
         touched = self.reader.touched
         seen: set[bytes] = set()
-        for place in self._best_first(scores):
-            number = int(numpy.searchsorted(starts, place, side="right")) - 1
-            row = place - int(starts[number])
-            if number == len(lists):
+        for place in _best_first(scores):
+            number = bisect_right(starts, place) - 1
+            row = place - starts[number]
+            if number == len(pieces):
                 key = tail[row]
             else:
-                key = id_key(lists[number].entries.ids[row])
+                key = id_key(pieces[number].ids[row])
                 if key in touched:
                     continue
             if key not in seen and (among is None or key in among):
                 seen.add(key)
                 yield key
 
-    def _best_first(self, scores: Floats) -> Iterator[int]:
-        """The places of all scores that count, the best first; only as many are put in order as may be taken soon."""
-        numpy = load_numpy()
-        left = numpy.flatnonzero(scores > -numpy.inf)
-        size = _CHUNK
-        while len(left):
-            if size < len(left):
-                parted = numpy.argpartition(-scores[left], size)
-                some, left = left[parted[:size]], left[parted[size:]]
-            else:
-                some, left = left, left[:0]
-            # Equal scores are in order of place, so that the same lists give the same candidates.
-            yield from some[numpy.lexsort((some, -scores[some]))].tolist()
-            size *= 4
+    def prepare(self) -> None:
+        """Read what `candidates` needs before its lists: 1 GET for what was learned and for each object, one round."""
+        self._learned()
 
-    def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[RunList]:
+    def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[VectorPiece]:
         trained = self._learned()
         if trained is None:
             keys: Sequence[bytes] = (ONLY_LIST,)
         else:
-            numpy = load_numpy()
             middles = _decoded(trained, self.kind.dimensions)
-            rated = middles.rate(self.kind.distance, code, scales)[0]
-            order = numpy.lexsort((numpy.arange(len(rated)), -rated))
-            keys = list(map(list_key, order[:probes].tolist()))
-        found = self.reader.read(keys)
-        return [one for runs in found.values() for one in runs if one.entries.count]
+            keys = list(map(list_key, middles.nearest(self.kind.distance, code, scales, probes)))
+        slab = open_slab(self.reader)
+        size = slab.size
+        found = slab.read(self.reader, keys)
+        if slab.size != size:
+            keep_slab(self.reader, slab)
+        return found
 
     def _learned(self) -> bytes | None:
         """What was learned; the directories of objects are read at the same time, so that they cost no round more."""
@@ -111,34 +112,7 @@ class NearestReader:
         (trained,) = learned
         return trained
 
-    def _score(self, lists: Sequence[RunList], times: Callable[[Codes], Floats], scale: float) -> Floats:
-        """The scores of all entries of some lists, one list behind the other."""
-        numpy = load_numpy()
-        if not lists:
-            return numpy.empty(0)  # type: ignore[no-any-return] # numpy is loaded late
-        width = self.kind.dimensions
-        columns = [found.entries.columns for found in lists]
-        products = numpy.concatenate(
-            [times(numpy.frombuffer(each[0], numpy.int8).reshape(-1, width)) for each in columns]
-        )
-        joined = [numpy.frombuffer(b"".join(each), "<f4") for each in zip(*(each[1:] for each in columns), strict=True)]
-        scores = rough_scores(self.kind.distance, products[:, 0], numpy.stack(joined, axis=1), scale)
-        start = 0
-        for found in lists:
-            if found.hidden:
-                scores[[start + place for place in found.hidden]] = -numpy.inf
-            start += found.entries.count
-        return scores
-
     # --- the tail ---
-
-    def _score_tail(self, times: Callable[[Codes], Floats], scale: float) -> tuple[list[bytes], Floats]:
-        numpy = load_numpy()
-        held = self._tail = self._tail or self._encode_tail()
-        keys, codes, factors = held
-        if not keys:
-            return keys, numpy.empty(0)
-        return keys, rough_scores(self.kind.distance, times(codes)[:, 0], factors, scale)
 
     def _encode_tail(self) -> tuple[list[bytes], Any, Any]:
         """The vectors of changed documents as codes, made once for each state."""
@@ -150,3 +124,27 @@ class NearestReader:
         matrix = numpy.frombuffer(b"".join(vectors or [array("f")]), numpy.float32)
         codes, scales = encode_vectors(matrix.reshape(len(rows), self.kind.dimensions))
         return keys, codes, self.kind.make_factors(codes, scales)
+
+
+def _best_first(scores: Floats) -> Iterator[int]:
+    """The places of all scores that count, the best first; only as many are put in order as may be taken soon."""
+    numpy = load_numpy()
+    missing = numpy.isnan(scores)
+    if missing.any():
+        scores = numpy.where(missing, -numpy.inf, scores)
+    size, above = _CHUNK, None
+    while True:
+        least = -numpy.inf
+        if 8 * size < len(scores):
+            # As many scores as there are groups with one are at least as good as the worst of the best of these.
+            best = numpy.maximum.reduceat(scores, numpy.arange(0, len(scores), len(scores) // (4 * size)))
+            least = numpy.partition(best, len(best) - size)[len(best) - size]
+        is_next = scores >= least if least > -numpy.inf else scores > least
+        if above is not None:
+            is_next &= scores < above
+        some = numpy.flatnonzero(is_next)
+        # Equal scores are in order of place, so that the same lists give the same candidates.
+        yield from some[numpy.lexsort((some, -scores[some]))].tolist()
+        if least == -numpy.inf:
+            return
+        size, above = 4 * size, least

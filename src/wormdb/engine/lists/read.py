@@ -83,8 +83,13 @@ class ListReader:
             wanted = [part for run in self.head.runs for part in self._parts(run, keys)]
             self.folder.learn([*wanted, *(part for run in self.head.runs for part in run.ids)])
 
-    def read(self, keys: Iterable[bytes]) -> dict[bytes, list[RunList]]:
+    def read(
+        self, keys: Iterable[bytes], held: dict[tuple[str, bytes], StoredList | None] | None = None
+    ) -> dict[bytes, list[RunList]]:
         """Some lists: for each key what the runs have of it, newest first; keys without a list are missing.
+
+        A caller that keeps lists itself gives `held`, by object and key: what is in it is not read, what is read is
+        added to it, and pages are not kept besides.
 
         A cold reader asks for the directory of each object that may have one of the keys, or for the whole object if
         that has 1 MiB at most: 1 GET each, one round. Then 1 GET for each range of pages, ranges at most 128 KiB apart
@@ -97,16 +102,19 @@ class ListReader:
         self.prepare(wanted)
         asked: list[tuple[ListPart, Directory, Sequence[int]]] = []
         places: list[tuple[int, bytes, str, int]] = []
+        known = held or {}
         for number, run in enumerate(self.head.runs):
             parts = self._parts(run, wanted)
             for part, directory in zip(parts, self.folder.learn(parts), strict=True):
                 pages = {key: page for key in wanted if (page := directory.page_of(key)) is not None}
-                asked.append((part, directory, tuple(pages.values())))
+                asked.append((part, directory, [page for key, page in pages.items() if (part.name, key) not in known]))
                 places += [(number, key, part.name, page) for key, page in pages.items()]
-        found = self.folder.pages(asked)
+        found = self.folder.pages(asked, is_kept=held is None)
         raw: dict[bytes, list[tuple[int, StoredList]]] = {}
         for number, key, name, page in places:
-            one = self._decoded(key, found[name, page])
+            one = known[name, key] if (name, key) in known else self._decoded(key, found[name, page])
+            if held is not None:
+                held[name, key] = one
             if one is not None:
                 raw.setdefault(key, []).append((number, one))
         return self._shown(raw)

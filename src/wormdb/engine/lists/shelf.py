@@ -6,6 +6,7 @@ Objects are immutable, so what one root needed is right for every other root tha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.shelf import BoundedCache, ColumnCache, Label
@@ -37,12 +38,25 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["GAP_BYTES_MAX", "STREAM_BYTES", "WHOLE_BYTES_MAX", "CheckedPage", "ListFolder", "ListShelf"]
+__all__ = [
+    "GAP_BYTES_MAX",
+    "MORE_BYTES_MAX",
+    "RANGES_MANY",
+    "STREAM_BYTES",
+    "WHOLE_BYTES_MAX",
+    "CheckedPage",
+    "ListFolder",
+    "ListShelf",
+]
 
 WHOLE_BYTES_MAX: Final = 1 * MIB
 """An object up to this size is read whole, instead of its directory and then its pages."""
 GAP_BYTES_MAX: Final = 128 * KIB
-"""Pages at most this far apart are read by one request."""
+"""Pages at most this far apart are read by one request …"""
+RANGES_MANY: Final = 16
+"""… and those that are nearest to each other, where more requests than this were needed for one object …"""
+MORE_BYTES_MAX: Final = 1 * MIB
+"""… as long as no more than this is read in vain for it."""
 STREAM_BYTES: Final = 4 * MIB
 """Of pages that are read at once where all of them are, one after the other."""
 _PAGE_KIND: Final = "lists"
@@ -146,10 +160,13 @@ class ListFolder:
         self.shelf.directories.keep(self.key(part.name), directory, cost)
         return directory
 
-    def pages(self, wanted: Iterable[tuple[ListPart, Directory, Sequence[int]]]) -> dict[tuple[str, int], CheckedPage]:
+    def pages(
+        self, wanted: Iterable[tuple[ListPart, Directory, Sequence[int]]], *, is_kept: bool = True
+    ) -> dict[tuple[str, int], CheckedPage]:
         """Pages by the name of their object and their number. 1 GET for each range of `coalesce` that is not kept.
 
-        Ranges at most GAP_BYTES_MAX apart are one; all are asked for side by side.
+        Ranges at most GAP_BYTES_MAX apart are one; all are asked for side by side. Without `is_kept` the caller keeps
+        what it needs of them.
         """
         found: dict[tuple[str, int], CheckedPage] = {}
         missing: dict[str, tuple[ListPart, Directory, set[int]]] = {}
@@ -161,7 +178,7 @@ class ListFolder:
                 else:
                     found[part.name, number] = held
         asked = [
-            (part, directory, some, span)
+            (part, directory, some, span, is_kept)
             for part, directory, numbers in missing.values()
             for some, span in _joined(directory, sorted(numbers))
         ]
@@ -170,15 +187,21 @@ class ListFolder:
             found |= answer
         return found
 
-    def _read(self, asked: tuple[ListPart, Directory, list[int], ByteRange]) -> dict[tuple[str, int], CheckedPage]:
-        part, directory, numbers, span = asked
+    def _read(
+        self, asked: tuple[ListPart, Directory, list[int], ByteRange, bool]
+    ) -> dict[tuple[str, int], CheckedPage]:
+        part, directory, numbers, span, is_kept = asked
         key = self.key(part.name)
         with gone_is_old(key):
             data = self.shelf.store.get_range(key, span)
         starts = directory.starts
         cut = [data[starts[number] - span.start : starts[number + 1] - span.start] for number in numbers]
         pairs = zip(numbers, cut, strict=True)
-        return {(part.name, number): self._kept(part, directory, number, body) for number, body in pairs}
+        read = self._kept if is_kept else self._checked
+        return {(part.name, number): read(part, directory, number, body) for number, body in pairs}
+
+    def _checked(self, part: ListPart, directory: Directory, number: int, stored: bytes) -> CheckedPage:  # noqa: ARG002 - as `_kept`
+        return CheckedPage(dict(lists_in(directory.unpack(number, stored), name=directory.name)))
 
     def _kept(self, part: ListPart, directory: Directory, number: int, stored: bytes) -> CheckedPage:
         body = directory.unpack(number, stored)
@@ -260,5 +283,26 @@ def _joined(directory: Directory, numbers: Sequence[int]) -> Iterator[tuple[list
     """Pages together with the range that has them."""
     starts = directory.starts
     spans = [ByteRange(starts[number], starts[number + 1] - starts[number]) for number in numbers]
-    for span in coalesce(spans, GAP_BYTES_MAX):
+    for span in _fewer(coalesce(spans, GAP_BYTES_MAX)):
         yield [number for number in numbers if span.start <= starts[number] < span.stop], span
+
+
+def _fewer(spans: Sequence[ByteRange]) -> Sequence[ByteRange]:
+    """Many ranges as fewer: those that lie nearest to each other become one, as long as little more is read."""
+    gaps = sorted((after.start - before.stop, place) for place, (before, after) in enumerate(pairwise(spans)))
+    joined, left = set[int](), MORE_BYTES_MAX
+    for gap, place in gaps[: max(len(spans) - RANGES_MANY, 0)]:
+        left -= gap
+        if left < 0:
+            break
+        joined.add(place)
+    if not joined:
+        return spans
+    found: list[ByteRange] = [spans[0]]
+    for place, span in enumerate(spans[1:]):
+        first = found[-1]
+        if place in joined:
+            found[-1] = ByteRange(first.start, span.stop - first.start)
+        else:
+            found.append(span)
+    return found

@@ -345,7 +345,8 @@ class HitMaker:
         if isinstance(batch, ColumnBatch) and projected.paths and batch.covers(projected.needs):
             return self._by_columns(batch, projected)
         found = self._fetch(batch)
-        shown = map(projected.of_document, found.documents)
+        documents = found.fields(projected.names) if projected.names else found.documents
+        shown = map(projected.of_document, documents)
         return map(Hit, repeat(Places(found, self._sort, self._scores)), range(len(found)), repeat(None), shown)
 
     def _whole(self, found: DocumentBatch) -> Iterator[Hit]:
@@ -402,6 +403,8 @@ class _ProjectionShape:
         """What columns must tell; nothing if they cannot tell enough."""
         self.needs = sort_paths(request.sort).union(self.paths)
         """The columns of these paths and of the order."""
+        self.names = {"_id", *(path.partition(".")[0] for path in self.paths)} if self.paths else None
+        """The fields of a document that have them; None if the whole document is needed."""
         parts = projection.parts.parts
         is_plain = self.paths and all(isinstance(part, Whole) for part in parts.values())
         self.plain: Sequence[str] = _in_order(parts) if is_plain else ()

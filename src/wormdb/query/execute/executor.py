@@ -45,7 +45,7 @@ from wormdb.query.plan import (
     TextScan,
     Union,
 )
-from wormdb.query.sources.source import ListSource, NearestSource
+from wormdb.query.sources.source import is_list_source, is_nearest_source
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ class Executor:
         if node.index is not None and texts is not None:
             reader = texts(node.index)
             has_documents = not self.request.is_count and not shows_ids_only(self.request)
-            if reader is not None and has_documents and isinstance(self.source, ListSource):
+            if reader is not None and has_documents and is_list_source(self.source):
                 self.source.expect_documents()
         if reader is not None:
             yield from found_by_lists(self, node, reader, demand)
@@ -391,9 +391,10 @@ class Executor:
             yield batch
 
     def _nearest(self, node: NearestScan, demand: Demand) -> Iterator[RowBatch]:
-        assert isinstance(self.source, NearestSource), "the facts have an index of vectors"
-        if isinstance(self.source, ListSource):
-            self.source.expect_documents()
+        source = self.source
+        if is_list_source(source):
+            source.expect_documents()
+        assert is_nearest_source(self.source), "the facts have an index of vectors"
         among = None if node.child is None else self._ids(node.child)[0]
         keys = self.source.nearest(node.index).candidates(node.near, node.probes, among)
         size = demand.first
@@ -464,7 +465,9 @@ class Executor:
     def _ranked(self, node: Rank, _: Demand) -> Iterator[RowBatch]:
         from wormdb.query.execute.rank import Ranking  # few queries ask for vectors
 
-        ranking, paths, taken = Ranking(node.near), (node.near.field,), 0
+        # Of the candidates of an index the same ones are near to many questions.
+        cache = self.source.columns if node.enough is not None and is_list_source(self.source) else None
+        ranking, paths, taken = Ranking(node.near, cache), (node.near.field,), 0
         for batch in self._run(node.child, Demand(in_order=False) if node.enough is None else Demand(node.enough)):
             # Decoded, vectors are many times as long as they are stored.
             for start in range(0, len(batch), BATCH_MAX):

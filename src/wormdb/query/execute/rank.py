@@ -6,11 +6,14 @@ and only rows that may be among the best are scored exactly; the answer is the s
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import accumulate
 from math import frexp, fsum, ldexp, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.nearest import Near, make_scorer
+from wormdb.engine.blocks.shelf import Label
+from wormdb.format import json
 from wormdb.format.path import get_direct
 from wormdb.format.vector import read_vector
 from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch, join_documents
@@ -19,7 +22,12 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterator, Sequence
 
-__all__ = ["ManyScorer", "Ranking"]
+    from wormdb.engine.blocks.shelf import ColumnCache
+    from wormdb.engine.state.view import StoredVersion
+
+__all__ = ["KnownVector", "ManyScorer", "Ranking"]
+
+_VECTOR_KIND: Final = "vector"
 
 _SLACK_ROWS: Final = 1_024
 _ROUGH_ROWS: Final = 32
@@ -28,13 +36,28 @@ _ROUGH_ERROR: Final = 1e-9
 """Rough scores differ from exact ones by less: sums of 4,096 products in float64 by 1e-12 of the lengths."""
 
 
+class KnownVector:
+    """A vector of a document, ready to be scored."""
+
+    __slots__ = ("numbers", "square")
+
+    def __init__(self, vector: array[float]) -> None:
+        """Raises ModuleNotFoundError if numpy is not installed."""
+        import numpy as np
+
+        self.numbers: Any = np.array(vector, np.float64)
+        self.square = fsum((self.numbers * self.numbers).tolist())
+        """The product with itself, rounded once."""
+
+
 class Ranking:
     """Takes rows in any order, and gives the best `near.k` of them with their scores. `near` has a distance."""
 
-    def __init__(self, near: Near) -> None:
-        """Begins without rows."""
+    def __init__(self, near: Near, cache: ColumnCache | None = None) -> None:
+        """Begins without rows. `cache` keeps vectors by the documents that have them, where few are ranked."""
         self._near = near
         self._many = _make_many(near)
+        self._cache = None if self._many is None else cache
         self._found: list[tuple[float, bytes, int, int]] = []
         """The negative score, the key, and where the row is."""
         self._batches: list[ReadBatch] = []
@@ -43,10 +66,13 @@ class Ranking:
 
     def add(self, batch: ReadBatch) -> None:
         """Add some rows, which have their documents or a column of the vectors."""
-        rows, scores = self._scored(self._values(batch))
+        if self._cache is not None and isinstance(batch, DocumentBatch) and batch.helds is not None:
+            rows, scores = self._scored_known(batch.helds, self._cache)
+        else:
+            rows, scores = self._scored(self._values(batch))
         if not rows:
             return
-        picked, place = batch.pick(rows), len(self._batches)
+        picked, place = batch if len(rows) == len(batch) else batch.pick(rows), len(self._batches)
         self._batches.append(picked)
         self._found += [
             (-score, key, place, row) for row, (score, key) in enumerate(zip(scores, picked.keys, strict=True))
@@ -87,6 +113,32 @@ class Ranking:
         found = [(row, score) for row, score in zip(rows, scores, strict=True) if score is not None]
         found = [each for each in found if each[1] >= bound]
         return [row for row, _ in found], [score for _, score in found]
+
+    def _scored_known(self, helds: Sequence[StoredVersion], cache: ColumnCache) -> tuple[list[int], list[float]]:
+        """As `_scored`, of documents as they are stored: one whose vector is kept is not decoded."""
+        assert self._many is not None, "what is kept needs numpy"
+        rows: list[int] = []
+        known: list[KnownVector] = []
+        field = self._near.field
+        for row, held in enumerate(helds):
+            text = held.document or b""
+            label = Label(field, _VECTOR_KIND, text)
+            vector: KnownVector | None = cache.find(label)
+            if vector is None:
+                vector = self._read(text)
+                if vector is not None:
+                    cache.keep(label, vector, vector.numbers.nbytes + len(text))
+            if vector is not None and len(vector.numbers) == len(self._near.vector):
+                rows.append(row)
+                known.append(vector)
+        bound, scores = self._bound, self._many.score_known(known)
+        found = [pair for pair in zip(rows, scores, strict=True) if pair[1] is not None and pair[1] >= bound]
+        return [row for row, _ in found], [score for _, score in found if score is not None]
+
+    def _read(self, text: bytes) -> KnownVector | None:
+        path = self._near.path
+        vector = read_vector(get_direct(json.decode_fields(text, path[:1], name="document"), path))
+        return None if isinstance(vector, str) else KnownVector(vector)
 
     def _settle(self) -> None:
         """Hold the best rows in order, and nothing else."""
@@ -146,20 +198,34 @@ class ManyScorer:
         """The exact score of each, as `make_scorer` has it; None if it has none."""
         if not vectors:
             return []
-        np, own, distance = self._np, self._own, self._near.distance
         rows = self._matrix(vectors)
+        squares = _sum_exactly(rows * rows) if self._near.distance == "cosine" else ()
+        return self._score(rows, squares)
+
+    def score_known(self, vectors: Sequence[KnownVector]) -> list[float | None]:
+        """The same of vectors that are ready to be scored."""
+        if not vectors:
+            return []
+        return self._score(self._np.array([each.numbers for each in vectors]), [each.square for each in vectors])
+
+    def _score(self, rows: Any, squares: Sequence[float]) -> list[float | None]:
+        """The scores of rows, of which cosines need the products with themselves."""
+        own, distance = self._own, self._near.distance
         if distance == "euclidean":
             rows -= own
             return [1.0 / (1.0 + total) for total in _sum_exactly(rows * rows)]
         if distance == "dot_product":
             return [(1.0 + total) / 2.0 for total in _sum_exactly(rows * own)]
-        totals = _sum_exactly(np.concatenate([rows * own, rows * rows, (own * own)[None]]))
-        length, count = sqrt(totals[-1]), len(rows)
-        lengths = [length * sqrt(square) for square in totals[count:-1]]
+        totals, length = _sum_exactly(rows * own), self._length
+        lengths = [length * sqrt(square) for square in squares]
         return [
             (1.0 + max(-1.0, min(1.0, total / product))) / 2.0 if product else None
-            for total, product in zip(totals[:count], lengths, strict=True)
+            for total, product in zip(totals, lengths, strict=True)
         ]
+
+    @cached_property
+    def _length(self) -> float:
+        return sqrt(fsum((self._own * self._own).tolist()))
 
     def _matrix(self, vectors: Sequence[array[float]]) -> Any:
         np = self._np
@@ -169,18 +235,23 @@ class ManyScorer:
 def _sum_exactly(rows: Any) -> list[float]:
     """The sum of each row, rounded once as `fsum` does, by operations on all numbers at once.
 
-    Each step takes the leading bits of all numbers, so few that their sums are exact in any order, and leaves an exact
-    rest; `fsum` adds the few sums of each row. Numbers far below the others take a step more.
+    The leading bits of all numbers are so few that their sums are exact in any order. What is left is so little that
+    the error of its sum seldom decides how the whole is rounded; where it may, `fsum` adds the numbers of the row.
     """
-    room = int(rows.shape[1] + 1).bit_length()
-    parts: list[list[float]] = []
-    while greatest := max(float(rows.max()), -float(rows.min())):
-        # Beside it, a number keeps the bits that count at least 2**-53 of it: adding and taking it away rounds to them.
-        large = ldexp(1.0, frexp(greatest)[1] + room)
-        leading = (rows + large) - large
-        parts.append(leading.sum(axis=1).tolist())
-        rows = rows - leading
-    return list(map(fsum, zip(*parts, strict=True))) if parts else [0.0] * len(rows)
+    greatest = max(float(rows.max()), -float(rows.min()))
+    if not greatest:
+        return [0.0] * len(rows)
+    count = rows.shape[1]
+    # Beside it, a number keeps the bits that count at least 2**-53 of it: adding and taking it away rounds to them.
+    large = ldexp(1.0, frexp(greatest)[1] + int(count + 1).bit_length())
+    leading = (rows + large) - large
+    sums, rests = leading.sum(axis=1), (rows - leading).sum(axis=1)
+    # Each of what is left is at most 2**-53 of it, and each addition is off by 2**-53 of the sum at most; twice that.
+    error = large * ldexp(float(count * count), 1 - 106)
+    totals: list[float] = (sums + rests).tolist()
+    for row in ((sums + (rests - error)) != (sums + (rests + error))).nonzero()[0].tolist():
+        totals[row] = fsum(rows[row].tolist())
+    return totals
 
 
 def _make_many(near: Near) -> ManyScorer | None:

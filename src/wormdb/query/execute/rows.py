@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -69,6 +69,18 @@ class DocumentBatch:
             documents = json.decode_documents(map(_stored, self.helds), name="document")
             self._documents = documents
         return documents
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether the documents were looked at."""
+        return self._documents is not None
+
+    def fields(self, names: Collection[str]) -> Sequence[Document]:
+        """The documents, or what they have under some names; the rest is not decoded. Raises CorruptionError."""
+        if self._documents is not None:
+            return self._documents
+        assert self.helds is not None, "there are documents, or what is stored"
+        return [json.decode_fields(held.document or b"", names, name="document") for held in self.helds]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -153,9 +165,12 @@ def _at(items: Sequence[T], rows: Sequence[int]) -> list[T]:
 
 def join_documents(batches: Sequence[DocumentBatch]) -> DocumentBatch:
     """The rows of several batches, one after the other."""
+    if len(batches) == 1:
+        return batches[0]
+    keys = [key for batch in batches for key in batch.keys]
     helds = [held for batch in batches for held in batch.helds or ()]
-    return DocumentBatch(
-        [key for batch in batches for key in batch.keys],
-        [document for batch in batches for document in batch.documents],
-        helds if all(batch.helds is not None for batch in batches) else None,
-    )
+    if len(helds) < len(keys):
+        return DocumentBatch(keys, [document for batch in batches for document in batch.documents], None)
+    if any(not batch.is_decoded for batch in batches):
+        return DocumentBatch(keys, None, helds)
+    return DocumentBatch(keys, [document for batch in batches for document in batch.documents], helds)

@@ -34,10 +34,10 @@ __all__ = [
 
 SHARE_USUAL: Final = 0.3
 """If a filter finds this share of all documents or more, as many lists are read as without it."""
-ENOUGH_LEAST: Final = 10
+ENOUGH_LEAST: Final = 2
 """Candidates beside the wanted rows that are scored by their documents at least …"""
-ENOUGH_MOST: Final = 50
-"""… and at most."""
+ENOUGH_SHARE: Final = 5
+"""… one for each of this many wanted rows: codes put few of the best behind others …"""
 LISTS: Final = "lists"
 """The first name of a way by lists of an index."""
 _ONLY: Final = (LISTS, "only matches")
@@ -130,7 +130,7 @@ def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way
     probes: int | None = count_probes(found.lists, near.recall, found.calibration, is_stale=found.is_stale)
     measured = None if found.is_stale else expect_recall(probes, found.calibration)
     recall = measured or near.recall or RECALL
-    enough = near.k + min(max(near.k, ENOUGH_LEAST), ENOUGH_MOST)
+    enough = near.k + max(near.k // ENOUGH_SHARE, ENOUGH_LEAST)
     if isinstance(tree, MatchAll):
         root = Rank(Fetch(NearestScan(found.name, near, probes)), near, enough)
         reason = f"index {found.name}, {_lists(probes, found)}, recall about {_told(recall)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -18,6 +19,7 @@ from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
 from wormdb.engine.state.view import Base, Overlay, StoredVersion, TopOverlay, View, id_key
 from wormdb.engine.tree.definition import Index, array_fields, encode_index
 from wormdb.engine.tree.statistics import decode_statistics
+from wormdb.errors import WormError
 from wormdb.format import json
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.columns import ColumnSpec
@@ -37,12 +39,13 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.blocks.shelf import ColumnCache, Shelf
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.entries import Range
     from wormdb.format.root import IndexRoot, Root
+    from wormdb.query.request import QueryRequest
     from wormdb.schema.model import Model
 
 __all__ = ["EngineResidency", "EngineSource", "RootKnowledge", "knowledge_of"]
@@ -54,7 +57,7 @@ T = TypeVar("T")
 
 ATTACHED_ROWS_MAX: Final = 1_000
 """Rows of attached blocks that no root has yet, up to which an index is used: it would have to read all of them."""
-MAPS_AHEAD: Final = 8
+MAPS_AHEAD: Final = 16
 """Blocks up to which their page maps are read while an index is: documents of a ranking are likely in all of them."""
 _STORED_SHARE: Final = 0.4
 """Stored bytes of a value in a block, relative to its JSON, about."""
@@ -459,6 +462,11 @@ class EngineSource:
         assert found is not None, f"the facts have no index {name}"
         return self._known.reader(self.view, found.index, self.ledger)
 
+    @property
+    def columns(self) -> ColumnCache:
+        """As `ListSource`."""
+        return self.ledger.trees.lists.pages
+
     def expect_documents(self) -> None:
         """As `ListSource`. 1 GET for each block whose page map is not kept, if there are few blocks."""
         base = self.view.base
@@ -469,6 +477,19 @@ class EngineSource:
         for entry in root.blocks:
             if shelf.known_map(entry) is None:
                 shelf.begin(lambda entry: shelf.learn([entry], [entry]), entry)
+
+    def prepare(self, request: QueryRequest) -> None:
+        """Read what the nearest need before lists and documents, of this state or any other of the same root.
+
+        1 GET for each object, in one round. What cannot be read is left to the query itself.
+        """
+        if request.near is None or request.near.is_exact:
+            return
+        from wormdb.query.sources.vectors import prepare_nearest  # few queries ask for vectors
+
+        with suppress(WormError):
+            self.expect_documents()
+            prepare_nearest(self.view, request.near.path, self.ledger)
 
     def texts(self, name: str) -> TextReader | None:
         """As `ListSource`. What lies on top of a state is in no list."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from wormdb.query.plan import ALL_IDS
 from wormdb.schema.model import SYSTEM_FIELDS
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wormdb.bql.nearest import Distance, Near
     from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.blocks.shelf import ColumnCache
     from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
@@ -44,6 +45,8 @@ __all__ = [
     "TextFacts",
     "Traits",
     "VectorFacts",
+    "is_list_source",
+    "is_nearest_source",
 ]
 
 
@@ -110,6 +113,11 @@ class CountingSource(Protocol):
 class ListSource(Protocol):
     """A source that has indexes of lists."""
 
+    @property
+    def columns(self) -> ColumnCache:
+        """What keeps parts of documents unpacked."""
+        ...
+
     def expect_documents(self) -> None:
         """Begin to read what documents anywhere need first, and do not wait for it."""
         ...
@@ -119,6 +127,11 @@ class ListSource(Protocol):
         ...
 
 
+def is_list_source(source: object) -> TypeGuard[ListSource]:
+    """Whether a source is a `ListSource`, by one of its methods: to ask a protocol takes longer than many a query."""
+    return hasattr(type(source), "expect_documents")
+
+
 @runtime_checkable
 class NearestSource(Protocol):
     """A source with indexes of vectors."""
@@ -126,6 +139,11 @@ class NearestSource(Protocol):
     def nearest(self, name: str) -> Candidates:
         """The candidates of an index by its name, one of `facts.vectors`. No requests yet."""
         ...
+
+
+def is_nearest_source(source: object) -> TypeGuard[NearestSource]:
+    """Whether a source is a `NearestSource`, by its method."""
+    return hasattr(type(source), "nearest")
 
 
 class Candidates(Protocol):

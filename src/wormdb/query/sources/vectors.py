@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
     from wormdb.format.list_run import ListHead
+    from wormdb.format.path import Path
     from wormdb.format.root import IndexRoot
 
-__all__ = ["find_vector_facts", "open_nearest"]
+__all__ = ["find_vector_facts", "open_nearest", "prepare_nearest"]
 
 
 def find_vector_facts(view: View) -> tuple[VectorFacts, ...]:
@@ -70,3 +71,10 @@ def open_nearest(view: View, name: str, ledger: Ledger) -> NearestReader:
     assert isinstance(kind, VectorKind)
     # It is kept for as long as the root is known; its view would keep that in memory.
     return NearestReader(replace(reader, view=None), kind)  # type: ignore[arg-type] # only a tally asks for the view
+
+
+def prepare_nearest(view: View, path: Path, ledger: Ledger) -> None:
+    """Read what an index of vectors on a path needs before its lists. Costs as `NearestReader.prepare`."""
+    for facts in find_vector_facts(view):
+        if facts.path == path:
+            open_nearest(view, facts.name, ledger).prepare()
