@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from wormdb.api.options import WrittenFilter
+    from wormdb.bql.stages import WrittenStages
 
     Names = str | Sequence[str] | None
     Moments = Mapping[str, int] | datetime | str | None
@@ -67,9 +68,11 @@ class AsyncSnapshotCollection(SessionHandle, AsyncQueryMethods[T]):
         """The different values of a field, in order."""
         return cast("list[Any]", await self._runner.call(self._inner.distinct, field, filter, timeout=timeout))
 
-    async def aggregate(self, *, filter: WrittenFilter = None, **functions: Any) -> dict[str, Any]:
-        """Functions over documents, as `Collection.aggregate`."""
-        return cast("dict[str, Any]", await self._runner.call(self._inner.aggregate, filter=filter, **functions))
+    async def aggregate(
+        self, pipeline: WrittenStages | None = None, /, *, filter: WrittenFilter = None, **functions: Any
+    ) -> Any:
+        """Functions over documents, or stages, as `Collection.aggregate`."""
+        return cast("Any", await self._runner.call(self._inner.aggregate, pipeline, filter=filter, **functions))
 
     def query(self) -> AsyncQuery[T]:
         """A query to be built step by step."""

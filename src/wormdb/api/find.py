@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wormdb.api.read import Aggregator
     from wormdb.api.results import Results
     from wormdb.bql.sorting import WrittenSort
+    from wormdb.bql.stages import WrittenStages
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.request import Strategy
 
@@ -439,9 +440,21 @@ class QueryMethods(Generic[T]):
         options = {"as_of": as_of, "at_least": at_least, "stale_ms": stale_ms}
         return self._aggregator.distinct(field, filter, options)
 
-    @reads
-    def aggregate(  # noqa: PLR0913 - one keyword for each function
+    @overload
+    def aggregate(
         self,
+        pipeline: WrittenStages,
+        /,
+        *,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
+    ) -> list[dict[str, Any]]: ...
+    @overload
+    def aggregate(
+        self,
+        /,
         *,
         group_by: Names = None,
         count: bool | None = None,
@@ -454,15 +467,40 @@ class QueryMethods(Generic[T]):
         at_least: int | str | None = None,
         stale_ms: float | None = None,
         timeout: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]: ...
+    @reads
+    def aggregate(  # noqa: PLR0913 - one keyword for each function
+        self,
+        pipeline: WrittenStages | None = None,
+        /,
+        *,
+        group_by: Names = None,
+        count: bool | None = None,
+        sum: Names = None,
+        avg: Names = None,
+        min: Names = None,
+        max: Names = None,
+        filter: WrittenFilter = None,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
+    ) -> Any:
         """Functions over all documents, or over what a filter finds: `{"count": 2, "sum": 30}`.
 
         With `group_by`, one field or several, `{"groups": {"active": {"count": 2, "sum": 30}, …}}`. Each function takes
-        a field, or a list of fields, whose result is then a dict by field. Sums of decimals are exact. Raises
-        InvalidRequestError with every mistake, and LimitExceededError over GROUPS_MAX groups.
+        a field, or a list of fields, whose result is then a dict by field. Sums of decimals are exact.
+
+        Or stages in MongoDB's words, for a list of rows: $vectorSearch or $match first; then $match, $project, $sort,
+        $skip, $limit, $count, $unset, and $addFields or $set for scores. Costs what the query of the first stages
+        costs. Raises InvalidRequestError with every mistake, NotFoundError for an index, LimitExceededError for groups.
         """
         functions = {"group_by": group_by, "count": count, "sum": sum, "avg": avg, "min": min, "max": max}
         options = {"as_of": as_of, "at_least": at_least, "stale_ms": stale_ms}
+        if pipeline is not None:
+            from wormdb.api.stages import aggregate_stages
+
+            return aggregate_stages(self._access, pipeline, options, {**functions, "filter": filter})
         return self._aggregator.aggregate(functions, filter, options)
 
     # --- cursors ---

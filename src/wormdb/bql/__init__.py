@@ -20,6 +20,7 @@ PUBLIC = {
     "search.highlight": "where the words of a search are",
     "search.rank": "which documents a search finds, and their scores",
     "search.search": "what a caller searches for",
+    "stages": "aggregations as stages, in MongoDB's words",
     "sorting": "the order of results",
     "text": "filters and sorts as text of a command line",
     "tree": "filters as trees, and their shapes",
