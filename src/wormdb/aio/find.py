@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.options import FindOneOptions, FindOptions, Moment, WrittenFilter, WrittenSelect
     from wormdb.bql.sorting import WrittenSort
+    from wormdb.bql.stages import WrittenStages
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.request import Strategy
 
@@ -383,9 +384,21 @@ class AsyncQueryMethods(AsyncHandle[Any], Generic[T]):
             ),
         )
 
+    @overload
     async def aggregate(
         self,
-        pipeline: None = None,
+        pipeline: WrittenStages,
+        /,
+        *,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def aggregate(
+        self,
         /,
         *,
         group_by: Names = None,
@@ -399,10 +412,28 @@ class AsyncQueryMethods(AsyncHandle[Any], Generic[T]):
         at_least: int | str | None = None,
         stale_ms: float | None = None,
         timeout: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]: ...
+
+    async def aggregate(
+        self,
+        pipeline: WrittenStages | None = None,
+        /,
+        *,
+        group_by: Names = None,
+        count: bool | None = None,
+        sum: Names = None,
+        avg: Names = None,
+        min: Names = None,
+        max: Names = None,
+        filter: WrittenFilter = None,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
+    ) -> Any:
         """Functions over all documents, or over what a filter finds: `{'count': 2, 'sum': 30}`."""
         return cast(
-            "dict[str, Any]",
+            "Any",
             await self._runner.call(
                 self._inner.aggregate,
                 pipeline,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.api.options import WrittenFilter
+    from wormdb.bql.stages import WrittenStages
 
     Names = str | Sequence[str] | None
     Moments = Mapping[str, int] | datetime | str | None
@@ -52,12 +53,10 @@ class AsyncSnapshotCollection(SessionHandle, AsyncQueryMethods[T]):
         return cast("list[Any]", await self._runner.call(self._inner.distinct, field, filter, timeout=timeout))
 
     async def aggregate(
-        self, pipeline: None = None, /, *, filter: WrittenFilter = None, **functions: Any
-    ) -> dict[str, Any]:
-        """Functions over documents, as `Collection.aggregate`."""
-        return cast(
-            "dict[str, Any]", await self._runner.call(self._inner.aggregate, pipeline, filter=filter, **functions)
-        )
+        self, pipeline: WrittenStages | None = None, /, *, filter: WrittenFilter = None, **functions: Any
+    ) -> Any:
+        """Functions over documents, or stages, as `Collection.aggregate`."""
+        return cast("Any", await self._runner.call(self._inner.aggregate, pipeline, filter=filter, **functions))
 
     def query(self) -> AsyncQuery[T]:
         """A query to be built step by step."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overlo
 
 from wormdb.api.calls import reads
 from wormdb.api.document import show_text
-from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from wormdb.api.read import Aggregator
     from wormdb.api.results import Results
     from wormdb.bql.sorting import WrittenSort
+    from wormdb.bql.stages import WrittenStages
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.request import Strategy
 
@@ -440,10 +440,20 @@ class QueryMethods(Generic[T]):
         options = {"as_of": as_of, "at_least": at_least, "stale_ms": stale_ms}
         return self._aggregator.distinct(field, filter, options)
 
-    @reads
-    def aggregate(  # noqa: PLR0913 - one keyword for each function
+    @overload
+    def aggregate(
         self,
-        pipeline: None = None,
+        pipeline: WrittenStages,
+        /,
+        *,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
+    ) -> list[dict[str, Any]]: ...
+    @overload
+    def aggregate(
+        self,
         /,
         *,
         group_by: Names = None,
@@ -457,21 +467,40 @@ class QueryMethods(Generic[T]):
         at_least: int | str | None = None,
         stale_ms: float | None = None,
         timeout: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]: ...
+    @reads
+    def aggregate(  # noqa: PLR0913 - one keyword for each function
+        self,
+        pipeline: WrittenStages | None = None,
+        /,
+        *,
+        group_by: Names = None,
+        count: bool | None = None,
+        sum: Names = None,
+        avg: Names = None,
+        min: Names = None,
+        max: Names = None,
+        filter: WrittenFilter = None,
+        as_of: Moment = None,
+        at_least: int | str | None = None,
+        stale_ms: float | None = None,
+        timeout: float | None = None,
+    ) -> Any:
         """Functions over all documents, or over what a filter finds: `{"count": 2, "sum": 30}`.
 
         With `group_by`, one field or several, `{"groups": {"active": {"count": 2, "sum": 30}, …}}`. Each function takes
-        a field, or a list of fields, whose result is then a dict by field. Sums of decimals are exact. Raises
-        InvalidRequestError with every mistake and for a `pipeline` of MongoDB, LimitExceededError over GROUPS_MAX.
+        a field, or a list of fields, whose result is then a dict by field. Sums of decimals are exact.
+
+        Or stages in MongoDB's words, for a list of rows: $vectorSearch or $match first; then $match, $project, $sort,
+        $skip, $limit, $count, $unset, and $addFields or $set for scores. Costs what the query of the first stages
+        costs. Raises InvalidRequestError with every mistake, NotFoundError for an index, LimitExceededError for groups.
         """
-        if pipeline is not None:
-            raise InvalidRequestError(
-                f"aggregate of {self._access.name}",
-                reason="there are no pipelines: a call has one group, and functions by name",
-                fix='write aggregate(group_by="status", sum="total"), or give to_arrow() to DuckDB or Polars',
-            )
         functions = {"group_by": group_by, "count": count, "sum": sum, "avg": avg, "min": min, "max": max}
         options = {"as_of": as_of, "at_least": at_least, "stale_ms": stale_ms}
+        if pipeline is not None:
+            from wormdb.api.stages import aggregate_stages
+
+            return aggregate_stages(self._access, pipeline, options, {**functions, "filter": filter})
         return self._aggregator.aggregate(functions, filter, options)
 
     # --- cursors ---

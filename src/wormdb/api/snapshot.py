@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wormdb.api.query import Query
     from wormdb.api.results import Results
     from wormdb.api.transaction import CollectionOpener
+    from wormdb.bql.stages import WrittenStages
     from wormdb.bql.tree import Filter
     from wormdb.engine.commit.operations import Pending
     from wormdb.engine.ledger import CommitResult, Ledger
@@ -137,9 +138,15 @@ class SnapshotCollection(SessionCalls[T]):
         """The different values of a field, in order."""
         return super().distinct(field, filter, as_of=self._as_of, timeout=timeout)
 
-    def aggregate(self, pipeline: None = None, /, *, filter: WrittenFilter = None, **functions: Any) -> dict[str, Any]:
-        """Functions over documents, as `Collection.aggregate`."""
-        return super().aggregate(pipeline, filter=filter, as_of=self._as_of, **functions)
+    def aggregate(
+        self, pipeline: WrittenStages | None = None, /, *, filter: WrittenFilter = None, **functions: Any
+    ) -> Any:
+        """Functions over documents, or stages, as `Collection.aggregate`."""
+        if pipeline is None:
+            return super().aggregate(filter=filter, as_of=self._as_of, **functions)
+        if filter is not None:
+            functions["filter"] = filter
+        return super().aggregate(pipeline, as_of=self._as_of, **functions)
 
     def query(self) -> Query[T]:
         """A query to be built step by step."""

@@ -21,6 +21,7 @@ PUBLIC = {
     "search.rank": "which documents a search finds, and their scores",
     "search.search": "what a caller searches for",
     "search.words": "the words of a text as they are compared",
+    "stages": "aggregations as stages, in MongoDB's words",
     "sorting": "the order of results",
     "text": "filters and sorts as text of a command line",
     "tree": "filters as trees, and their shapes",

@@ -143,7 +143,6 @@ def reading_lines(place: Path) -> dict[str, list[list[str]]]:
         ],
         "table export": [["table", "export", "notes", *on, "--format", form] for form in ("csv", "ndjson", "json")]
         + [["table", "export", "notes", *on, "--to", str(place / "out")]],
-        "table embed": [["table", "embed", "notes", f"{evil}:f", "--from", "x", "--to", evil, *on]],
         "table files": [["table", "files", "notes", *on]],
         "history": [["history", "Customer", "other", *on], ["history", "Customer", "other", *on, "--json"]],
         "diff": [["diff", "Customer", "other", "1", "1", *on]],
@@ -200,6 +199,7 @@ def working_lines(place: Path) -> dict[str, list[list[str]]]:
         "schema apply": [["schema", "apply", url, "--schema", str(place / "evil.json"), "--yes"]],
         "schema infer": [["schema", "infer", str(place / "evil.ndjson"), "--model", "X"]],
         "lint": [["lint", str(place / "evil.json")], ["lint", evil]],
+        "table embed": [["table", "embed", "notes", f"{evil}:f", "--from", "x", "--to", evil, *on]],
         "table rebuild": [["table", "rebuild", "notes", *on]],
         "table analyze": [["table", "analyze", "notes", *on]],
         "table compact": [["table", "compact", "notes", *on, "--yes"]],
