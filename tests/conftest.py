@@ -14,7 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.s3_server import s3_server, s3_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
@@ -81,8 +81,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return OneSession(config, log)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected: half a million objects are made, and all of them stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
-    """Leave half a million objects of the collected tests out of every garbage collection, and collect less often."""
+    """Leave the objects of the collected tests out of every garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_OBJECTS)

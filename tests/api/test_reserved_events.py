@@ -176,7 +176,7 @@ def test_a_node_leaves_the_collection_alone_and_looks_after_the_others(kind: str
     append(rig.store, FOLLOWED) if kind == "closed" else close_root(rig.store)
     before = objects(rig.store)
     node = rig.started()
-    live(rig, 10 * DAY, node)
+    live(rig, 3 * DAY, node)
     assert objects(rig.store) == before
     assert rig.database()["others"].parquet_files().lag_entries == 0
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONG = bool(os.environ.get("WORMDB_LONG"))
-ACTIONS = int(os.environ.get("WORMDB_KILLS", "100" if LONG else "4"))
+ACTIONS = int(os.environ.get("WORMDB_KILLS", "100" if LONG else "2"))
 """Kills, and as many pauses."""
 SEED = int(os.environ.get("WORMDB_KILL_SEED", "1"))
 FAULTS_MIN = 30
@@ -50,7 +50,7 @@ STEP_BYTES = 300
 PAUSE_SECONDS_MAX = 0.5
 # Those who hurry give up while their write may still land, and have to resolve it.
 COMMIT_SECONDS = [30.0, 0.05, 30.0, 0.0]
-pytestmark = pytest.mark.timeout(3600 if ACTIONS > 4 else 300)
+pytestmark = pytest.mark.timeout(3600 if ACTIONS > 2 else 300)
 
 
 def prepare(url: str) -> None:

@@ -70,8 +70,15 @@ def ended(url: str, forward: str, end: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("forward", ["inline", "background"])
+@pytest.mark.parametrize(
+    ("forward", "end"),
+    [
+        *(("inline", end) for end in ENDS),
+        ("background", "no close at all"),
+        # On S3 all of them forward in the background.
+        *(pytest.param("background", end, marks=pytest.mark.long) for end in ENDS if end != "no close at all"),
+    ],
+)
 def test_on_a_folder(tmp_path: Path, forward: str, end: str) -> None:
     assert ended(str(tmp_path), forward, end) == (0, "")
 

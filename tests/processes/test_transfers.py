@@ -33,7 +33,7 @@ STEP_BYTES = 200
 PAUSE_SECONDS_MAX = 0.5
 COMMIT_SECONDS = [30.0, 2.0, 30.0, 0.3]
 PROGRAM = "tests.processes.banker"
-pytestmark = pytest.mark.timeout(3600 if ACTIONS > 4 else 300)
+pytestmark = pytest.mark.timeout(3600 if ACTIONS > 2 else 300)
 
 
 def prepare(url: str) -> None:

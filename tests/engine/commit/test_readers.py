@@ -390,7 +390,7 @@ def test_every_read_of_real_threads_sees_what_was_acknowledged_before() -> None:
             acknowledged[name] += 1
 
     def read() -> None:
-        for _ in range(20):
+        for _ in range(8):
             least = dict(acknowledged)
             found = contents(ledger.view())
             wrong.extend(name for name, number in least.items() if (found[name][2] or {})["n"] < number)

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.query.execute.faces import FACES
@@ -19,7 +19,6 @@ from wormdb.query.planner.planner import candidates
 QUESTIONS_A_WORLD = 4
 
 
-@settings(max_examples=settings().max_examples * 2)
 @given(st.data())
 def test_every_face_gives_the_answer(data: st.DataObject) -> None:
     with as_large_blocks() if data.draw(st.booleans()) else nullcontext():

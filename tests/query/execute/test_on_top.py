@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.engine.rig import ident, remove
@@ -106,7 +106,6 @@ def check_answers(world: World, view: View, documents: Documents, data: st.DataO
             assert canonical(found) == canonical(aggregate(aggregation, matching)), plan.root
 
 
-@settings(max_examples=settings().max_examples * 2)
 @given(world=WORLDS, data=st.data())
 def test_a_state_with_changes_on_top_answers_as_its_documents_do(world: World, data: st.DataObject) -> None:
     draft, documents = data.draw(changed(world))
