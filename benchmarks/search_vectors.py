@@ -101,11 +101,15 @@ def _load(vectors: Any) -> tuple[_Ours, float]:
 
 def _lists_of(ours: _Ours) -> tuple[int, int]:
     """How many lists there are, and how many of them are read."""
-    from wormdb.engine.lists.centroids import count_lists
     from wormdb.engine.lists.probes import count_probes
 
-    lists = count_lists(ours.made.count())
-    return lists, count_probes(lists, None) or lists
+    place = ours.made._ledger.view().place  # noqa: SLF001 - what the planner knows
+    found = None if place is None else place.root.index("embedding")
+    assert found is not None
+    assert found.lists is not None
+    measured = found.lists.calibration
+    assert measured is not None
+    return measured.lists, count_probes(measured.lists, None, measured) or measured.lists
 
 
 # --- the peers ---

@@ -68,6 +68,7 @@ PUBLIC = [
     "ReadableFiles",
     "Rejection",
     "RemovedError",
+    "RenameResult",
     "Repair",
     "Results",
     "ReturnDocument",

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.traces import DocumentTrace
     from wormdb.maintenance.gc.report import GcResult, Tally, Victim
     from wormdb.maintenance.removal import DropResult
+    from wormdb.maintenance.renaming import RenameResult
     from wormdb.query.execute.explain import Explanation
     from wormdb.schema.annotations import PLAIN_TEXT
     from wormdb.settings import Settings
@@ -132,6 +133,7 @@ __all__ = [
     "ReadableFiles",
     "Rejection",
     "RemovedError",
+    "RenameResult",
     "Repair",
     "Results",
     "ReturnDocument",
@@ -223,6 +225,7 @@ _LATER = {
     "ReadableFiles": "wormdb.api.files",
     "Rejection": "wormdb.api.imports.records",
     "RemovedError": "wormdb.errors",
+    "RenameResult": "wormdb.maintenance.renaming",
     "Repair": "wormdb.maintenance.audit.report",
     "Results": "wormdb.api.results",
     "ReturnDocument": "wormdb.api.familiar",

@@ -10,7 +10,6 @@ import wormdb
 from tests.api.market import spent
 from wormdb.engine.commit.operations import Pending
 from wormdb.errors import (
-    AlreadyExistsError,
     ConflictError,
     InvalidRequestError,
     NotFoundError,
@@ -26,7 +25,6 @@ from wormdb.system.types import WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from wormdb.api.database import Database
     from wormdb.storage.store import Store
@@ -414,25 +412,3 @@ def test_a_transaction_is_refused_too(db: Database) -> None:
     with pytest.raises(RemovedError):
         removed_within_a_transaction(db)
     assert db["things"].count() == 0
-
-
-def test_a_collection_keeps_its_name_and_the_reason_is_told() -> None:
-    database = wormdb.connect("memory://renamed")
-    with pytest.raises(NotFoundError, match="there is none of this name"):
-        database.rename("things", "others")
-    database["things"].insert({"_id": "a"})
-    database["others"].insert({"_id": "b"})
-    with pytest.raises(AlreadyExistsError, match="the name is taken"):
-        database.rename("things", "others")
-    with pytest.raises(InvalidRequestError, match="no bucket moves a log in one step") as raised:
-        database.rename("things", "new")
-    assert raised.value.fix.startswith("stop its writers")
-    assert database.collections() == ["others/", "things/"]
-
-
-def test_the_collection_of_a_model_lies_where_the_schema_says(tmp_path: Path) -> None:
-    models = {"Note": {"path": "@notes/(id:string)"}}
-    with wormdb.connect(tmp_path, schema={"schemaVersion": "1.0", "models": models}) as database:
-        database.model("Note").insert({"id": "n"})
-        with pytest.raises(InvalidRequestError, match="whose path in the schema says where it lies"):
-            database.rename("Note", "letters")

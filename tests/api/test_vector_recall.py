@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
+    from wormdb.bql.nearest import Distance
 
 GLOSSES = Path(__file__).parent / "glosses"
 DIMENSIONS = 384
@@ -132,6 +133,35 @@ def test_lists_alone_leave_the_recall_of_filters(glosses: Glosses, name: str, mo
     explained = glosses.made.explain(written, near={"embedding": {"vector": ASKED[0]}})
     assert explained.strategy == "nearest"
     assert glosses.recall(matches, written) >= LEAST
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "dot_product"])
+def test_other_distances_find_as_much(distance: Distance) -> None:
+    """Also where vectors have different lengths, which these distances see."""
+    count = 1_500
+    lengths = np.array([0.5 + sha256(name.encode()).digest()[1] / 256 for name, _ in SYNSETS], np.float32)
+    vectors = (VECTORS * lengths[:, None])[QUERIES : QUERIES + count]
+    with wormdb.connect(MemoryStore(), settings=MANUAL, clock=ManualClock()) as database:
+        made = database["glosses"]
+        rows = [
+            {"id": row, "v": pack_vector(array("f", own.tolist())), "m": row % 10} for row, own in enumerate(vectors)
+        ]
+        made.insert_many(rows)
+        made.create_vector_index("v", dimensions=DIMENSIONS, distance=distance)
+        scores = ASKED @ vectors.T
+        if distance == "euclidean":
+            scores = 2 * scores - (vectors * vectors).sum(axis=1)
+        for wanted, written in ((0.95, None), (0.99, None), (0.95, {"m": 3})):
+            masked = scores.copy()
+            if written is not None:
+                masked[:, [row["m"] != 3 for row in rows]] = -np.inf
+            found = 0
+            for own, row in zip(ASKED, masked, strict=True):
+                near = {"v": {"vector": own, "recall": wanted}}
+                best = set(np.argsort(-row, kind="stable")[:10].tolist())
+                found += len(best & {each["id"] for each in made.find(written, near=near, select=["m"])})
+            assert found / (10 * len(ASKED)) >= wanted - 0.005
+        assert made.explain(near={"v": {"vector": ASKED[0]}}).strategy == "nearest"
 
 
 def test_fifty_steps_of_changes_leave_the_recall() -> None:

@@ -28,6 +28,7 @@ from wormdb.jobs.costs import INDEX_BYTES, PACKED, SPARE
 from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.shares import TASK_BYTES
 from wormdb.jobs.sources import PIECE_BYTES
+from wormdb.maintenance.renaming import ROUNDS_MAX
 from wormdb.query.planner.cache import PLANS_MAX
 from wormdb.server.bucket_commands import BATCH_BYTES_MAX
 from wormdb.server.buckets import SEEN_SECONDS
@@ -186,6 +187,10 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "docs/design/0031-removal.md": [
         ("**The last entries stay for {}** after the first swap", (_REMOVED,)),
         ("for {} between two answers", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
+    ],
+    "docs/design/0039-rename.md": [
+        ("The claim stays for {} after the stage", (_REMOVED,)),
+        ("After {} rounds it gives up", (str(ROUNDS_MAX),)),
     ],
     "docs/design/0032-servers.md": [
         ("in the background {} later", (seconds(SUSPECT_SECONDS),)),

@@ -74,11 +74,6 @@ def unwritten(*events: str) -> Callable[[], bool]:
     return lambda: not _made() & set(events)
 
 
-def ungiven(field: str) -> Callable[[], bool]:
-    """Nothing in the package gives this field a value."""
-    return lambda: not any(re.search(rf"\b{field}=", path.read_text()) for path in SOURCE.rglob("*.py"))
-
-
 def kept(key: str) -> Callable[[], bool]:
     """The key of a schema is stored as it is, and nothing of it is read."""
     return lambda: [each.shape for each in TABLES["schema"] if each.name == key] == ["kept"]
@@ -105,13 +100,11 @@ ABSENT = [
         kept("acl"),
     ),
     Absent(RESERVED, "The folders `shard-<nnn>/` and the event `shards` are reserved:", unwritten("ShardsChanged")),
-    Absent(RESERVED, "That `closed` names collections that follow is reserved", ungiven("follows")),
     Absent(
         OBJECTS,
         "The kinds `mode` (`m` mode) and `shards` (`c` count) are reserved: no version writes them.",
         unwritten("ModeChanged", "ShardsChanged"),
     ),
-    Absent(OBJECTS, "`f` what follows, which no version writes: it is reserved", ungiven("follows")),
     Absent(RESERVED, "The event `mode` is reserved; a mode changes with its model.", unwritten("ModeChanged")),
 ]
 

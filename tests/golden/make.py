@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.golden import list_samples, samples
+from tests.golden import list_samples, rename_samples, samples
 from wormdb.format.adopt_record import encode_adopt_record
 from wormdb.format.block import write_block
 from wormdb.format.blocklist import encode_block_page
@@ -52,6 +52,8 @@ def golden_files() -> dict[str, bytes]:
         "root.bin": encode_root(samples.root()),
         "root_closed.bin": encode_root(samples.closed_root()),
         "entry_erasing.bin": encode_entry(samples.erasing_entry(), collection=samples.COLLECTION),
+        "entry_renaming.bin": encode_entry(rename_samples.renaming_entry(), collection=samples.COLLECTION),
+        "root_stage.bin": encode_root(rename_samples.stage_root()),
         "root_dropped.bin": encode_root(samples.dropped_root()),
         "root_erased.bin": encode_root(samples.erased_root()),
         "root_tombstone.bin": encode_root(samples.tombstone()),

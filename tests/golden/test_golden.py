@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden import list_samples, samples
+from tests.golden import list_samples, rename_samples, samples
 from tests.golden.make import golden_files
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.blocklist import decode_block_page
@@ -52,6 +52,8 @@ KINDS = {
     "root.bin": FrameKind.ROOT,
     "root_closed.bin": FrameKind.ROOT,
     "entry_erasing.bin": FrameKind.ENTRY,
+    "entry_renaming.bin": FrameKind.ENTRY,
+    "root_stage.bin": FrameKind.ROOT,
     "root_dropped.bin": FrameKind.ROOT,
     "root_erased.bin": FrameKind.ROOT,
     "root_tombstone.bin": FrameKind.ROOT,
@@ -69,6 +71,7 @@ KINDS = {
 VERSIONS = {
     "root_functions.bin": 2,
     "root_transactions.bin": 3,
+    "root_stage.bin": 4,
     "root_tombstone.bin": 4,
     "root_lists.bin": 5,
     "root_renewed.bin": 5,
@@ -90,6 +93,12 @@ def test_all_files_are_there_and_small() -> None:
     sizes = {path.name: path.stat().st_size for path in V1.iterdir()}
     assert set(golden_files()) <= set(sizes)
     assert max(sizes.values()) < 20_000
+
+
+def test_old_bytes_of_a_rename_give_the_expected_values() -> None:
+    assert decode_root(stored("root_stage.bin"), name="x", path=samples.PATH) == rename_samples.stage_root()
+    renaming = decode_entry(stored("entry_renaming.bin"), name="x", number=11, collection=samples.COLLECTION)
+    assert renaming == rename_samples.renaming_entry()
 
 
 def test_old_bytes_give_the_expected_values() -> None:

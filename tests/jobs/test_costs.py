@@ -10,9 +10,14 @@ import pytest
 
 import wormdb
 from benchmarks.metered import Rig, documents
+from tests.engine.lists.vectors import as_rows, make_clusters
 from wormdb.cli.main import run
+from wormdb.engine.lists import centroids, definition
+from wormdb.engine.lists.probes import count_probes
 from wormdb.errors import InvalidRequestError
+from wormdb.jobs import costs
 from wormdb.jobs.costs import DAYS, PRICE_LISTS, Workload, measure_usage, predict
+from wormdb.settings import Settings
 from wormdb.storage.meter import S3_STANDARD
 from wormdb.storage.open import open_store
 from wormdb.system.clock import SystemClock
@@ -107,6 +112,51 @@ def test_transactions_are_estimated_within_the_factor() -> None:
     bill = predict(Workload(transactions_per_day=100, nodes=0))
     assert 1 / FACTOR <= bill.count("put") / DAYS / found.puts <= FACTOR
     assert 1 / FACTOR <= bill.count("get") / DAYS / found.gets <= FACTOR
+
+
+def test_searches_and_lists_of_vectors_are_estimated_within_the_factor() -> None:
+    count, dimensions = 2_000, 16
+    rows = as_rows(make_clusters(count + 200, dimensions, seed=3))
+    with Rig() as rig:
+        things = rig.database["things"]
+        things.insert_many(rows[:count])
+        things.create_vector_index("v", dimensions=dimensions)
+        stored, before = rig.stored()["indexes"], rig.counted.copy()
+        for start in range(count, count + 200, 10):
+            things.insert_many(rows[start : start + 10])
+            things.forward()
+        written = rig.counted - before
+        mark = rig.used()
+        for row in rows[:50]:
+            things.find(near={"v": {"vector": row["v"]}}, select=["_id"]).to_list()
+        asked = rig.used() - mark
+    workload = Workload(
+        documents=count,
+        vector_indexes=1,
+        dimensions=dimensions,
+        searches_per_day=50,
+        writes_per_day=200,
+        batch=10,
+        nodes=0,
+    )
+    bill = predict(workload)
+    counted = {(item.name, item.unit): item.count for item in bill.items}
+    assert 1 / 3 <= counted["vectors", "bytes"] / stored <= 3
+    assert 1 / FACTOR <= counted["searches", "get"] / DAYS / asked.gets <= FACTOR
+    # By these numbers a writer brings its log forward once for 1,000 commits; here it was once for each of 20.
+    scale = 20 / (20 / Settings().forward_entries * DAYS)
+    assert 1 / FACTOR <= counted["forwarding: vectors", "put"] * scale / written["put", "indexes"] <= FACTOR
+    assert 1 / FACTOR <= counted["forwarding: vectors", "get"] * scale / written["get", "indexes"] <= FACTOR
+    large = {**{name: getattr(workload, name) for name in Workload.__dataclass_fields__}, "documents": 1e7, "nodes": 1}
+    dollars = predict(Workload(**large)).dollars
+    for name in ("vector_indexes", "dimensions", "searches_per_day", "writes_per_day"):
+        assert predict(Workload(**{**large, name: large[name] * 2})).dollars > dollars, name
+
+
+def test_what_is_said_of_lists_is_what_the_engine_does() -> None:
+    assert (costs.LIST_ROWS, costs.LISTS_STALE) == (centroids.LIST_ROWS, definition.STALE)
+    lists = 10_000
+    assert count_probes(lists, None) == costs.LISTS_READ * lists**0.5
 
 
 def test_storage_is_estimated_within_a_factor_of_three() -> None:

@@ -46,13 +46,13 @@ def keys(store: Store, prefix: str = "things/.worm.db/") -> list[str]:
     return [info.key for page in store.list(prefix) for info in page.objects]
 
 
-def logged(world: World) -> dict[int, Any]:
+def logged(world: World, collection: str = "things/") -> dict[int, Any]:
     """Every entry that was ever written, by number; the first one of a slot, as a log must have it."""
     found = {}
     for key, body in world.witnessed.items():
-        if key.startswith(PATHS.entries):
+        if key.startswith(EnginePaths.of_collection(collection).entries):
             number = int(key.rpartition("/")[2])
-            found[number] = decode_entry(body, name=key, number=number, collection="things/")
+            found[number] = decode_entry(body, name=key, number=number, collection=collection)
     return dict(sorted(found.items()))
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from wormdb.server.accounts import Accounts
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Clock
 
 __all__ = ["running"]
 
@@ -28,11 +29,12 @@ def running(
     place: str | Store | None = None,
     options: ServerOptions | None = None,
     accounts: Accounts | None = None,
+    clock: Clock | None = None,
     *,
     is_json: bool = False,
 ) -> Iterator[ServerThread]:
     """A server over a folder, a store, or a memory of its own."""
-    clock, chance = SystemClock(), SystemChance()
+    clock, chance = clock or SystemClock(), SystemChance()
     where = MemoryStore(None, clock=clock) if place is None else place
     with open_served(where, settings=Settings(), clock=clock, chance=chance) as database:
         service = Service(database, accounts=accounts, clock=clock, chance=chance, is_json=is_json)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from wormdb.engine.lists.shelf import ListFolder
     from wormdb.engine.log.paths import EnginePaths
     from wormdb.engine.tree.definition import Index
+    from wormdb.format.list_run import ListHead
     from wormdb.format.root import IndexRoot, Root
     from wormdb.storage.store import Store
 
@@ -87,7 +88,7 @@ def named_by(store: Store, paths: EnginePaths, root: Root) -> set[str]:
     trees = IndexShelf(store, paths, pool)
     for index in root.indexes:
         if index.lists is not None:
-            found |= {trees.folder(index.name) + name for name in index.lists.names}
+            found |= {trees.folder(index.name) + name for name in index.list_names}
             continue
         nodes = trees.nodes(root, index.name)
         membership = trees.filter(root, index)
@@ -190,16 +191,17 @@ class _Check:
             if index.lists is None:
                 self._tree(index, living[index.name].index)
             else:
-                self._lists(index, living[index.name].index)
+                through = CURSOR_END if index.state == "ready" else index.cursor
+                self._lists(index, index.lists, through, living[index.name].index)
+            if index.successor is not None:
+                self._lists(index, index.successor.head, index.successor.cursor, living[index.name].index)
 
-    def _lists(self, found: IndexRoot, index: Index) -> None:
+    def _lists(self, found: IndexRoot, head: ListHead, through: bytes | None, index: Index) -> None:
         """What runs bring and take back, one after the other, is what the documents up to the cursor say."""
-        assert found.lists is not None
         folder = ListShelf(self.store, self.paths, SerialPool()).folder(self.root, found.name)
         kind = kind_for(index)
-        trained = folder.trained(found.lists.trained)
-        there = self._in_runs(folder, found, kind)
-        through = CURSOR_END if found.state == "ready" else found.cursor
+        trained = folder.trained(head.trained)
+        there = self._in_runs(folder, found.name, head, kind)
         wanted: dict[tuple[bytes, bytes], bytes] = {}
         sums: list[int] = []
         for identity, text in self.state.bodies().items():
@@ -212,24 +214,25 @@ class _Check:
                 sums = [one + other for one, other in zip(sums or [0] * len(told), told, strict=True)]
         if there != wanted:
             raise Violation(f"{self.label}: index {found.name} up to {through!r} has {there}, not {wanted}")
-        if any(sums) and found.lists.tally != tuple(sums):
-            raise Violation(f"{self.label}: index {found.name} counts {found.lists.tally}, not {sums}")
+        if any(sums) and head.tally != tuple(sums):
+            raise Violation(f"{self.label}: index {found.name} counts {head.tally}, not {sums}")
 
-    def _in_runs(self, folder: ListFolder, found: IndexRoot, kind: ListKind) -> dict[tuple[bytes, bytes], bytes]:
+    def _in_runs(
+        self, folder: ListFolder, name: str, head: ListHead, kind: ListKind
+    ) -> dict[tuple[bytes, bytes], bytes]:
         """What is left when runs bring and take back entries, the oldest first."""
-        assert found.lists is not None
         there: dict[tuple[bytes, bytes], bytes] = {}
-        for run in reversed(found.lists.runs):
+        for run in reversed(head.runs):
             ids = [one for page in folder.stream_ids(run.ids) for one in page.ids]
             for key, stored in folder.stream_lists(run.parts, kind):
                 gone = [ids[place] for place in stored.gone_places] if kind.is_shared else list(stored.gone)
                 came = [ids[place] for place in stored.places] if kind.is_shared else list(stored.ids)
                 for identity in gone:
                     if there.pop((key, identity), None) is None:
-                        raise Violation(f"{self.label}: index {found.name} takes back what is not in {key!r}")
+                        raise Violation(f"{self.label}: index {name} takes back what is not in {key!r}")
                 for place, identity in enumerate(came):
                     if (key, identity) in there:
-                        raise Violation(f"{self.label}: index {found.name} has {identity!r} twice in {key!r}")
+                        raise Violation(f"{self.label}: index {name} has {identity!r} twice in {key!r}")
                     there[key, identity] = stored.payload(place)
         return there
 

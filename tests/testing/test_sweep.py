@@ -38,6 +38,19 @@ def test_every_request_is_reached_with_every_fault() -> None:
             assert isinstance(case.error, SimulatedCrash)
 
 
+def test_with_every_each_fault_is_tried_and_comes_at_one_in_that_many_requests() -> None:
+    cases: list[SweepCase[str]] = []
+    runs = sweep(MemoryStore, three_steps, cases.append, every=2)
+    looks = [(case.fault, case.number) for case in cases if not case.is_landed]
+    assert looks == [look for one in range(0, len(Fault), 2) for look in _looks(*list(Fault)[one : one + 2])]
+    assert runs == len(looks)
+    assert [(case.result, case.error) for case in cases if case.number > 3] == [("done", None)] * len(Fault)
+
+
+def _looks(one: Fault, two: Fault) -> list[tuple[Fault, int]]:
+    return [(one, 1), (one, 3), (one, 5), (two, 2), (two, 4)]
+
+
 def test_a_broken_promise_is_seen() -> None:
     """An operation that takes a timeout for a failure, and cleans up, is caught."""
 

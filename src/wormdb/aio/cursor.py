@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-
 __all__ = ["AsyncCursor"]
 
 T = TypeVar("T")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.traces import DocumentTrace
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.maintenance.removal import DropResult
+    from wormdb.maintenance.renaming import RenameResult
     from wormdb.storage.meter import Usage
     from wormdb.storage.store import Store
 
@@ -86,9 +87,9 @@ class AsyncDatabase(OpenedDatabase, SessionMethods, AsyncSchemaMethods, AsyncTra
             "DropResult | None", await self._runner.call(self._inner.drop, name, missing_ok=missing_ok, wait=wait)
         )
 
-    async def rename(self, old: str, new: str) -> None:
-        """Refuse to give a collection another name, with the reason and the way to do it by hand. 4 GETs at most."""
-        await self._runner.call(self._inner.rename, old, new)
+    async def rename(self, old: str, new: str, *, wait: bool = False) -> RenameResult:
+        """Give a collection without a model another name, which was never used, with all that it has."""
+        return cast("RenameResult", await self._runner.call(self._inner.rename, old, new, wait=wait))
 
     async def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """Bring collections forward; returns by folder the last log number that is in its blocks."""

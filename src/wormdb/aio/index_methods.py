@@ -98,7 +98,7 @@ class AsyncIndexMethods(AsyncHandle[Any], Generic[T]):
         return cast("IndexDescription", await self._runner.call(self._inner.analyze_index, name))
 
     async def index_tasks(self) -> list[IndexSummary]:
-        """The indexes that wait, are being built or failed. 1 GET in a warm process."""
+        """The indexes that wait, are being built, are to be made anew or failed. 1 GET in a warm process."""
         return cast("list[IndexSummary]", await self._runner.call(self._inner.index_tasks))
 
     async def build_index(self, name: str) -> IndexSummary:

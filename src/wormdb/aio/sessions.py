@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from wormdb.aio.runner import AsyncHandle, TurnRunner
 from wormdb.errors import InvalidRequestError
@@ -75,6 +75,22 @@ class SessionHandle(AsyncHandle[Any]):
         if not name.startswith("_"):
             getattr(self._inner, name)  # it raises, and says why
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def name(self) -> str:
+        """The model's name, or the collection's folder."""
+        name: str = self._inner.name
+        return name
+
+    async def cursor(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in a transaction, and not of a snapshot: raises InvalidRequestError."""
+        await self._runner.call(self._inner.cursor, *_, **__)
+        raise AssertionError  # it raised
+
+    def resume(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in a transaction, and not of a snapshot: raises InvalidRequestError."""
+        self._inner.resume(*_, **__)
+        raise AssertionError  # it raised
 
 
 class OpenedTransaction(AsyncHandle[Any]):

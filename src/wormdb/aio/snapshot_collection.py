@@ -13,7 +13,6 @@ from wormdb.aio.sessions import SessionHandle
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
-    from typing import NoReturn
 
     from wormdb.api.options import WrittenFilter
 
@@ -31,21 +30,6 @@ class AsyncSnapshotCollection(SessionHandle, AsyncQueryMethods[T]):
 
     Calls are awaited; `wormdb.api.snapshot.SnapshotCollection` has their promises.
     """
-
-    @property
-    def name(self) -> str:
-        """The model's name, or the collection's folder."""
-        return cast("str", self._inner.name)
-
-    async def cursor(self, *_: Any, **__: Any) -> NoReturn:
-        """Not of a snapshot, whose rows do not move anyway: raises InvalidRequestError."""
-        await self._runner.call(self._inner.cursor, *_, **__)
-        raise AssertionError  # it raised
-
-    def resume(self, *_: Any, **__: Any) -> NoReturn:
-        """Not of a snapshot: raises InvalidRequestError."""
-        self._inner.resume(*_, **__)
-        raise AssertionError  # it raised
 
     async def find_by_id(self, identity: Any, *, raw: bool = False, timeout: float | None = None) -> Any:  # type: ignore[override] # as there
         """The document with this id, or None, as `Collection.find_by_id`."""

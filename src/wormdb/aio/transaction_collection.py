@@ -15,7 +15,6 @@ from wormdb.aio.sessions import SessionHandle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-    from typing import NoReturn
 
     from wormdb.aio.batch import AsyncBatch
     from wormdb.api.familiar import InsertManyResult
@@ -33,21 +32,6 @@ class AsyncTransactionCollection(
 
     Calls are awaited; `wormdb.api.transaction.TransactionCollection` has their promises.
     """
-
-    @property
-    def name(self) -> str:
-        """The model's name, or the collection's folder."""
-        return cast("str", self._inner.name)
-
-    async def cursor(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in a transaction: raises InvalidRequestError."""
-        await self._runner.call(self._inner.cursor, *_, **__)
-        raise AssertionError  # it raised
-
-    def resume(self, *_: Any, **__: Any) -> NoReturn:
-        """As `TransactionCollection.resume`."""
-        self._inner.resume(*_, **__)
-        raise AssertionError  # it raised
 
     def scan(self, start: Any = None, stop: Any = None) -> AsyncIterator[T]:
         """Documents in order of id, as `Collection.scan`; all documents of the collection count as read."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.collection import StoredCollection
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.maintenance.removal import DropResult
+    from wormdb.maintenance.renaming import RenameResult
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.meter import MeteredRequest, MeteredStore, Usage
     from wormdb.storage.pool import Pool
@@ -232,18 +233,33 @@ class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
         return self.removal(name).drop(missing_ok=missing_ok, wait=wait)
 
     @works
-    def rename(self, old: str, new: str) -> None:
-        """Refuse to give a collection another name, with the reason and the way to do it by hand. 4 GETs at most.
+    def rename(self, old: str, new: str, *, wait: bool = False) -> RenameResult:
+        """Give a collection without a model another name, which was never used, with all that it has.
 
-        No bucket moves a log in one step: entries and roots say which collection they are of, and what other processes
-        write to the old name while it is copied would be lost. Raises NotFoundError, AlreadyExistsError if the new name
-        is taken, and InvalidRequestError always otherwise. Nothing is written.
+        Documents with their ids and revisions, indexes, history, blobs, functions and what was said about expiry go
+        along. Everything is copied, and then one entry ends the old name: at that moment the new one is the collection,
+        in every process. Writers of the old name are refused with RemovedError until it is purged, and make a new
+        collection afterwards, as after `drop`. A feed under the new name begins behind that moment. A call that broke
+        off is finished by the same call; before that entry `drop(new)` undoes it. `wait` as for `drop`.
+
+        As a forwarding and `drop`, 3 PUTs more, and 1 GET and 1 PUT for each object that is copied; if others write to
+        it meanwhile, again for what is new. Raises NotFoundError, AlreadyExistsError if the new name is taken,
+        InvalidRequestError for a model's collection, while a bulk job is open, and for a name that was used before, all
+        of them before anything is written; UnavailableError if others write without a break, OutcomeUnknownError.
         """
-        from wormdb.api.removal import refuse_rename
+        from wormdb.api.removal import rename_collection
 
         (source,) = self._prefixes([old])
-        (target,) = self._prefixes([new])
-        refuse_rename(self._ledger(source), self._ledger(target))
+        target = folder_of(new.rstrip("/"))
+        models = {} if self.schema is None else self.schema.models
+        for model in models.values():
+            if new == model.name or (not model.path.outer and model.path.collection_prefix({}) == target):
+                raise InvalidRequestError(
+                    f"rename {old} to {new}",
+                    reason=f"{target} is where the documents of model {model.name} lie",
+                    fix="choose another name, or import the documents into the model's collection",
+                )
+        return rename_collection(self._ledgers, self._by, (source, target), self._clock if wait else None)
 
     def removal(self, name: str) -> Removal:
         """The two steps of `drop` on their own, for a collection by its model or folder. No requests."""

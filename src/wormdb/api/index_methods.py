@@ -167,7 +167,7 @@ class IndexMethods(Generic[T]):
 
         Its readable file is written again if it is lost, edited or another program's: 1 GET for each part of it more.
         Lists of vectors that are outgrown are made anew: 1 GET for each block, twice, and 1 PUT for each step of
-        100,000 documents and more; another call goes on where one was broken off. No other ready index needs
+        250,000 documents and more; another call goes on where one was broken off. No other ready index needs
         rebuilding: it is checked by `Database.verify`, and `repair` makes it anew if it is damaged. Raises
         InvalidRequestError with the reason if it fails.
         """

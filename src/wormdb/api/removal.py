@@ -1,21 +1,21 @@
-"""Remove a collection, at once or in two steps: for `Database.drop`, and for servers that have both as commands."""
+"""Remove a collection, at once or in two steps, for `Database.drop` and for servers; or give it another name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError, RemovedError
+from wormdb.errors import NotFoundError, RemovedError
 from wormdb.maintenance.removal import DropResult, check_barrier, is_absent, purge, remove, survey
 
 if TYPE_CHECKING:
     from wormdb.api.calls import Author
     from wormdb.api.connection import Ledgers
-    from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
+    from wormdb.maintenance.renaming import RenameResult
     from wormdb.system.clock import Clock
 
-__all__ = ["Removal", "refuse_rename"]
+__all__ = ["Removal", "rename_collection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +105,20 @@ class Removal:
         return replace(self._purge(view, wait=wait), documents=documents)
 
 
-def refuse_rename(source: Ledger, target: Ledger) -> NoReturn:
-    """Raise what keeps a collection from having another name. 2 GETs for each of the two."""
-    old, new = source.collection.rstrip("/"), target.collection.rstrip("/")
-    found, taken = source.view(), target.view()
-    if is_absent(found) or found.definition.closed is not None:
-        raise NotFoundError(f"collection {old}", reason="there is none of this name")
-    if not is_absent(taken):
-        raise AlreadyExistsError(f"collection {new}", reason="the name is taken", fix="choose another name, or drop it")
-    model = found.definition.model
-    if model is not None:
-        raise InvalidRequestError(
-            f"rename {old} to {new}",
-            reason=f"it is the collection of model {model.name}, whose path in the schema says where it lies",
-            fix="add a model with the new path, import the documents into it, then drop the old one",
-        )
-    raise InvalidRequestError(
-        f"rename {old} to {new}",
-        reason="no bucket moves a log in one step, and what others write to the old name meanwhile would be lost",
-        fix="stop its writers, import its documents under the new name, then drop the old one",
+def rename_collection(ledgers: Ledgers, by: Author, names: tuple[str, str], wait_by: Clock | None) -> RenameResult:
+    """Give the collection in one folder another; the clock is for waiting until all of the old one can go.
+
+    Costs and raises as `Database.rename`.
+    """
+    from wormdb.maintenance.renaming import Renaming
+
+    old, new = names
+    work = Renaming(
+        ledgers.site(old), ledgers.site(new), ledgers.of(old), ledgers.of(new), actor=by.actor, meta=by.meta
     )
+    try:
+        purge(ledgers.site(old), work.run(), wait_by)
+    finally:
+        ledgers.forget(old)
+        ledgers.forget(new)
+    return work.result

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, overload
 
-from wormdb.api.collection import Collection
-from wormdb.api.find import QueryMethods
-from wormdb.api.transaction import SessionHome
+from wormdb.api.transaction import SessionCalls, SessionHome
 from wormdb.errors import ClosedError, InvalidRequestError, PermissionDeniedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from wormdb.api.access import Access
-    from wormdb.api.calls import CallKind
     from wormdb.api.document import Document
     from wormdb.api.options import WrittenFilter
     from wormdb.api.query import Query
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.state.view import StoredVersion, View
     from wormdb.storage.pool import Pool
-    from wormdb.system.deadline import within
 
     Names = str | Sequence[str] | None
     Moments = Mapping[str, int] | datetime | str | None
@@ -103,7 +99,7 @@ class _FixedSession:
         )
 
 
-class SnapshotCollection(QueryMethods[T], Generic[T]):
+class SnapshotCollection(SessionCalls[T]):
     """One collection of a snapshot. Its calls are those of `Collection` that read, without a choice of the state."""
 
     def __init__(self, access: Access[T], as_of: int | datetime | str | None) -> None:
@@ -111,34 +107,13 @@ class SnapshotCollection(QueryMethods[T], Generic[T]):
         super().__init__(access)
         self._as_of = as_of
 
-    @property
-    def name(self) -> str:
-        """The model's name, or the collection's folder."""
-        return self._access.name
-
     def __repr__(self) -> str:
         return f"SnapshotCollection({self._access.writer.origin!r})"
-
-    def _limited(self, kind: CallKind, timeout: float | None) -> within:
-        return self._access.limited(kind, timeout)
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and hasattr(Collection, name):
-            self._refuse(name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _refuse(self, name: str) -> NoReturn:
         raise InvalidRequestError(
             f"{name} of a snapshot", reason="a snapshot is for reading, at one moment", fix=f"use {name} of db[…]"
         )
-
-    def cursor(self, *_: Any, **__: Any) -> NoReturn:
-        """Not of a snapshot, whose rows do not move anyway: raises InvalidRequestError."""
-        self._refuse("cursor")
-
-    def resume(self, *_: Any, **__: Any) -> NoReturn:
-        """Not of a snapshot: raises InvalidRequestError."""
-        self._refuse("resume")
 
     def find_by_id(self, identity: Any, *, raw: bool = False, timeout: float | None = None) -> Any:  # type: ignore[override] # without a choice of the state
         """The document with this id, or None, as `Collection.find_by_id`."""
@@ -149,10 +124,6 @@ class SnapshotCollection(QueryMethods[T], Generic[T]):
     def exists(self, identity: Any, *, timeout: float | None = None) -> bool:  # type: ignore[override] # as above
         """Whether there is a document with this id."""
         return super().exists(identity, as_of=self._as_of, timeout=timeout)
-
-    def __contains__(self, identity: Any) -> bool:
-        """Whether there is a document with this id."""
-        return self.exists(identity)
 
     def __iter__(self) -> Iterator[T]:
         """Every document, in order of id."""

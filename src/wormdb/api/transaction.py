@@ -11,6 +11,7 @@ from wormdb.api.blob_methods import BlobMethods
 from wormdb.api.calls import reads, traced
 from wormdb.api.collection import Collection
 from wormdb.api.familiar import FamiliarMethods, InsertManyResult
+from wormdb.api.find import QueryMethods
 from wormdb.api.modify import ModifyMethods
 from wormdb.api.session import CollectionSession, collect_moment
 from wormdb.engine.commit.operations import Guards, Pending
@@ -51,6 +52,7 @@ __all__ = [
     "CollectionCommit",
     "CollectionOpener",
     "Isolation",
+    "SessionCalls",
     "SessionHome",
     "Transaction",
     "TransactionCollection",
@@ -145,7 +147,39 @@ class SessionHome:
         return self.home.run
 
 
-class TransactionCollection(FamiliarMethods[T], ModifyMethods[T], BlobMethods[T]):
+class SessionCalls(QueryMethods[T]):
+    """What collections of transactions and of snapshots share: calls of `Collection` that they lack are refused."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, or the collection's folder."""
+        return self._access.name
+
+    def _limited(self, kind: CallKind, timeout: float | None) -> within:
+        return self._access.limited(kind, timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(Collection, name):
+            self._refuse(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise NotImplementedError(name)
+
+    def cursor(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in a transaction, and not of a snapshot, whose rows do not move: raises InvalidRequestError."""
+        self._refuse("cursor")
+
+    def resume(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in a transaction, and not of a snapshot: raises InvalidRequestError."""
+        self._refuse("resume")
+
+    def __contains__(self, identity: Any) -> bool:
+        """Whether there is a document with this id."""
+        return self.exists(identity)
+
+
+class TransactionCollection(SessionCalls[T], FamiliarMethods[T], ModifyMethods[T], BlobMethods[T]):
     """One collection in a transaction. Its calls are those of `Collection`; they see what the transaction wrote.
 
     Nothing is written before the transaction commits, but for the bodies of blobs, which no document refers to until
@@ -159,21 +193,8 @@ class TransactionCollection(FamiliarMethods[T], ModifyMethods[T], BlobMethods[T]
         super().__init__(access)
         self._plain = Collection(access)
 
-    @property
-    def name(self) -> str:
-        """The model's name, or the collection's folder."""
-        return self._access.name
-
     def __repr__(self) -> str:
         return f"TransactionCollection({str(self._access.writer.origin)!r})"
-
-    def _limited(self, kind: CallKind, timeout: float | None) -> within:
-        return self._access.limited(kind, timeout)
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and hasattr(Collection, name):
-            self._refuse(name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _refuse(self, name: str) -> NoReturn:
         raise InvalidRequestError(
@@ -181,13 +202,6 @@ class TransactionCollection(FamiliarMethods[T], ModifyMethods[T], BlobMethods[T]
             reason="a transaction reads and changes documents and nothing else",
             fix=f"call {name} of the collection itself, before or after the transaction",
         )
-
-    def cursor(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in a transaction: raises InvalidRequestError."""
-        self._refuse("cursor")
-
-    def resume(self, *_: Any, **__: Any) -> NoReturn:  # noqa: D102 - as above
-        self._refuse("resume")
 
     # --- reading ---
 
@@ -199,10 +213,6 @@ class TransactionCollection(FamiliarMethods[T], ModifyMethods[T], BlobMethods[T]
     def __iter__(self) -> Iterator[T]:
         """Every document, in order of id."""
         return self.scan()
-
-    def __contains__(self, identity: Any) -> bool:
-        """Whether there is a document with this id."""
-        return self.exists(identity)
 
     # --- writing ---
 

@@ -49,6 +49,7 @@ VERBS = {
     "pull": "Bring what changed in a bucket of files to a folder.",
     "push": "Bring what changed in a folder of files to a bucket.",
     "put": "Save one document: it is new, or replaces the one that has its id.",
+    "rename": "Give a collection without a model another name, with all that it has.",
     "rollback": "Bring a document back to what one of its changes left, also if it is deleted now.",
     "schema": "Show, compare and change the definitions of a database, or infer them from data.",
     "serve": "Serve a database to clients of Redis's protocol, by Kronotop's commands.",
@@ -69,7 +70,7 @@ VERBS = {
     cls=Verbs,
     modules="wormdb.cli.commands.",
     verbs=VERBS,
-    hidden=["pipeline", "rename"],
+    hidden=["pipeline"],
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
 )

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from wormdb.engine.expiry import CollectionExpiry
     from wormdb.engine.forward.build import Builder
     from wormdb.engine.forward.forward import Forwarder
-    from wormdb.engine.forward.renew import ListRenewal
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.state.follower import LogFollower
     from wormdb.engine.state.view import Base, StoredVersion, View
@@ -591,11 +590,10 @@ class Ledger(LedgerStates):
         self._before_write()
         number = self._keeper.forward()
         pending = self._head.view().pending
-        if pending and self.finish_transactions() < len(pending):
-            return self._keeper.forward()
-        return number
+        is_rest = bool(pending) and self.finish_transactions() < len(pending)
+        return self._keeper.forward() if is_rest else number
 
-    def tend_lists(self, work: Callable[[ListRenewal], object]) -> None:
-        """Do some work on list indexes that are ready, alone in this process. Costs and raises as the work; 1 GET."""
+    def tend_lists(self, work: Callable[..., object]) -> None:
+        """Do some work by a `ListRenewal`, when no other thread of this process does. 1 GET beside it."""
         self._before_write()
         self._keeper.tend(work)

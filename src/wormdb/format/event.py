@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVENT_KINDS",
+    "RENAMED",
     "RESERVED",
     "BlobCondemned",
     "CollectionClosed",
@@ -53,6 +54,9 @@ __all__ = [
     "refuse_kinds",
 ]
 
+
+RENAMED: Final = "rename"
+"""Why a collection ends that goes on under another name."""
 
 Place = Literal["inline", "collection", "root"]
 """Where a system folder lies: with each document, with the collection, or at the root of the bucket."""
@@ -168,11 +172,29 @@ class ShardsChanged(_Event, frozen=True, tag="shards"):
 class CollectionClosed(_Event, frozen=True, tag="closed"):
     """The collection ends here: it has no documents from this entry on, and takes none until a root says otherwise.
 
-    `follows` names the collections that go on, none after a removal. It is reserved: see `check_acted_on`.
+    `follows` names the collections that go on: none after a removal, one after a rename. Other reasons with one are
+    reserved: see `check_acted_on`.
     """
 
     reason: Name = msgspec.field(name="r")
     follows: tuple[Name, ...] = msgspec.field(name="f", default=())
+    source: Name | None = msgspec.field(name="s", default=None)
+    """Of the new name of a rename, which is taken by such an entry: the folder that it is the new name of."""
+    slot: Count = msgspec.field(name="n", default=0)
+    """In the root of a new name: the slot in the log of `source` whose entry decides whether this is the collection."""
+
+    @property
+    def is_stage(self) -> bool:
+        """Whether a root that says this is a copy of another collection, which waits for the end of that one."""
+        return self.source is not None and self.slot > 0
+
+    def told(self, number: int) -> str:
+        """What entry `number` did by this, as the reason of an error."""
+        if self.source is not None:
+            return f"{self.source.rstrip('/')} is being renamed to it, and that is not finished"
+        if self.reason == RENAMED:
+            return f"entry {number} renamed it to {self.follows[0].rstrip('/')}"
+        return f"entry {number} removed it"
 
 
 class JobOpened(_Event, frozen=True, tag="job.open"):
@@ -318,8 +340,10 @@ def check_acted_on(events: Iterable[Event], *, name: str) -> None:
 
 
 def _is_reserved(event: Event) -> bool:
-    """Whether a later release may write it; a log that goes on in others is one of these."""
-    return isinstance(event, RESERVED) or (isinstance(event, CollectionClosed) and bool(event.follows))
+    """Whether a later release may write it; a log that goes on in others is one of these, if not by a rename."""
+    if isinstance(event, CollectionClosed):
+        return len(event.follows) > (event.reason == RENAMED)
+    return isinstance(event, RESERVED)
 
 
 def refuse_kinds(kinds: Iterable[str], *, name: str) -> NoReturn:

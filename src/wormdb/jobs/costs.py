@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, fields
+from math import sqrt
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.node.pace import LEAF_ENTRIES, CollectionLoad, Pace
-from wormdb.settings import DAY_MS, Settings
+from wormdb.settings import DAY_MS, MIB, Settings
 from wormdb.storage.meter import AZURE_HOT, GCS_STANDARD, S3_EXPRESS, S3_STANDARD, Prices, RequestKind
 
 if TYPE_CHECKING:
@@ -34,6 +35,18 @@ DAYS = 30.4
 DAY_SECONDS = 86_400
 INDEX_BYTES = 45
 """Of one entry of an index, about."""
+VECTOR_BYTES = 20
+"""Of a vector in a list beside its code of a byte for each number, about: its id, what its score is made of."""
+LISTS_MERGED = 1.0
+"""Runs of lists that a forwarding reads to merge them, about."""
+LISTS_JOINED = 0.35
+"""Ranges that are asked for, for each list that is read: those close together are one."""
+LIST_ROWS = 128
+"""Vectors of a list, about."""
+LISTS_STALE = 0.1
+"""The share of vectors that changed from which on a node measures lists again."""
+LISTS_READ = 2.4
+"""Lists that are read, as a multiple of the root of their number, where nothing is measured."""
 PACKED = 0.5
 """Stored bytes of documents in relation to their JSON, about: most compress better."""
 SPARE = 1.5
@@ -61,6 +74,12 @@ class Workload:
     collections: float = 1
     indexes: float = 0
     """Indexes of each collection."""
+    vector_indexes: float = 0
+    """Vector indexes of each collection."""
+    dimensions: float = 384
+    """Numbers of a vector."""
+    searches_per_day: float = 0
+    """Questions for the nearest vectors."""
     nodes: float = 1
     """Services that run all day; without any, writers bring their log forward themselves."""
     months: float = 1
@@ -73,7 +92,7 @@ class Workload:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            least = 1 if each.name in ("batch", "collections", "transaction_collections") else 0
+            least = 1 if each.name in ("batch", "collections", "transaction_collections", "dimensions") else 0
             if not least <= value < 1e18:
                 raise InvalidRequestError(f"{each.name}={value:g}", reason=f"it must be a number, {least} or more")
 
@@ -114,6 +133,7 @@ def predict(workload: Workload, prices: Prices = S3_STANDARD) -> Bill:
         *_transactions(workload),
         *_forwarding(workload),
         *_reading(workload),
+        *_vectors(workload),
         *_nodes(workload),
         *_storage(workload),
     ]
@@ -204,6 +224,35 @@ def _reading(workload: Workload) -> Iterator[_Line]:
     yield _Line("reads", "get", workload.reads_per_day * DAYS * 2, formula)
 
 
+def _list_bytes(workload: Workload) -> float:
+    """Of one vector index, without what newer runs take back."""
+    return workload.documents / workload.collections * (workload.dimensions + VECTOR_BYTES)
+
+
+def _vectors(workload: Workload) -> Iterator[_Line]:
+    """What vector indexes ask for: runs of lists, searches, and making lists anew."""
+    indexes, size = workload.vector_indexes, _list_bytes(workload)
+    if not indexes:
+        return
+    forwards = _forwards_per_day(workload)[0] * DAYS
+    yield _Line("forwarding: vectors", "put", forwards * indexes, "forwards x vector indexes: a run each")
+    formula = f"{LISTS_MERGED:g} x forwards x vector indexes: the runs that are merged"
+    yield _Line("forwarding: vectors", "get", forwards * indexes * LISTS_MERGED, formula)
+    lists = max(workload.documents / workload.collections / LIST_ROWS, 1)
+    is_kept = size * indexes * workload.collections <= Settings().cache_bytes
+    each, how = 2.0, "newer entries, and documents; lists are in the cache"
+    if not is_kept:
+        ranges = LISTS_JOINED * min(lists, LISTS_READ * sqrt(lists))
+        each, how = 2.0 + ranges, f"newer entries, documents, {ranges:.0f} ranges of lists"
+    yield _Line("searches", "get", workload.searches_per_day * DAYS * each, f"{each:.0f} x searches: {how}")
+    if workload.nodes and workload.documents and lists > 1:
+        changed = workload.writes_per_day * DAYS / workload.documents
+        measured = min(changed / LISTS_STALE, 24 * DAYS) * indexes * workload.collections
+        pieces = 3 + 2 * size / (4 * MIB)
+        formula = "(3 + 2 for each 4 MiB) x once for each tenth that changed, at most once an hour"
+        yield _Line("nodes: lists measured", "get", measured * pieces, formula)
+
+
 def _nodes(workload: Workload) -> Iterator[_Line]:
     if not workload.nodes:
         return
@@ -240,6 +289,9 @@ def _storage(workload: Workload) -> Iterator[_Line]:
     yield _Line("documents", "bytes", live, f"documents x bytes x {PACKED} (compressed) x {SPARE} (not merged yet)")
     indexes = workload.documents * workload.indexes * INDEX_BYTES * SPARE
     yield _Line("indexes", "bytes", indexes, f"documents x indexes x {INDEX_BYTES} x {SPARE}")
+    vectors = _list_bytes(workload) * workload.collections * workload.vector_indexes * SPARE
+    formula = f"documents x vector indexes x (dimensions + {VECTOR_BYTES}) x {SPARE}"
+    yield _Line("vectors", "bytes", vectors, formula)
     days = Settings().log_retention_ms / DAY_MS
     older, how = workload.writes_per_day * DAYS * workload.months, "writes of all months"
     logged = workload.writes_per_day * days

@@ -14,6 +14,7 @@ PUBLIC = {
     "gc.report": "what garbage collection removed",
     "gc.transactions": "records of transactions removed",
     "removal": "a collection removed, and what is left of it",
+    "renaming": "another name for a collection",
 }
 PUBLIC_TO = {
     "jobs": ("audit.chain", "audit.lists", "audit.parts", "gc.jobs"),

@@ -18,6 +18,7 @@ for the next one, and an empty slot would be the end of the log to it (`wormdb.e
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ from wormdb.errors import (
     RemovedError,
     WormError,
 )
-from wormdb.format.event import CollectionClosed
+from wormdb.format.event import CollectionClosed, Nothing
 from wormdb.format.root import Root
 from wormdb.settings import KNOWLEDGE_MS_MAX, REMOVED_MS
 from wormdb.system.clock import new_write_id
@@ -56,7 +57,18 @@ if TYPE_CHECKING:
     from wormdb.storage.store import ObjectInfo, Store
     from wormdb.system.clock import Clock
 
-__all__ = ["DropResult", "check_barrier", "finish", "is_absent", "is_gone", "purge", "remove", "survey"]
+__all__ = [
+    "DropResult",
+    "check_barrier",
+    "finish",
+    "is_absent",
+    "is_gone",
+    "purge",
+    "remove",
+    "settle",
+    "store_time",
+    "survey",
+]
 
 log = logging.getLogger(__name__)
 
@@ -116,16 +128,14 @@ def remove(ledger: Ledger, view: View, *, actor: str | None = None, meta: bytes 
     """
     guard = _PresenceGuard(ledger.collection)
     if view.definition.closed is not None:
-        raise _removed(ledger.collection, view.number)
+        raise RemovedError(
+            f"collection {ledger.collection.rstrip('/')}", reason=view.definition.closed.told(view.number)
+        )
     guard.check(view)
     event = CollectionClosed(reason=REASON)
     number = ledger.commit(Pending(ledger.batch_id(), events=(event,), actor=actor, meta=meta, guard=guard)).number
     log.info("%s: removed by entry %d", ledger.collection, number)
     return number
-
-
-def _removed(collection: str, number: int) -> RemovedError:
-    return RemovedError(f"collection {collection.rstrip('/')}", reason=f"entry {number} removed it already")
 
 
 # --- whether other processes have seen it ---
@@ -199,27 +209,85 @@ def purge(site: StoredCollection, view: View, clock: Clock | None = None) -> Dro
     """
     _check_closed(site, view)
     site.runtime.before_first_write()
+    settle(site, view)
+    _abandon(site, view)
     state = _close_root(site, view)
     if clock is not None:
         _await_silence(site, clock)
         state = site.register.read()
-    return finish(site, state, is_silent=clock is not None) or DropResult(site.collection, view.number)
+    return finish(site, state, is_silent=clock is not None, is_abandoned=True) or DropResult(
+        site.collection, view.number
+    )
 
 
-def finish(site: StoredCollection, state: RootState, *, is_silent: bool = False) -> DropResult | None:
+def settle(site: StoredCollection, view: View) -> None:
+    """Have the root of the new name count for good, if a collection was renamed: then its own log may go.
+
+    3 GETs, 1 PUT; no requests for one that was removed otherwise.
+    """
+    closed = view.definition.closed
+    if closed is None or closed.source is not None or not closed.follows:
+        return
+    other = replace(site, collection=closed.follows[0])
+    runtime = site.runtime
+
+    def change(current: RootState) -> Root | None:
+        root = current.root
+        if root is None or root.closed is not None or current.staged is None or current.staged.slot != view.number:
+            return None
+        runtime.misc.observe(Misc(root.misc))
+        return msgspec.structs.replace(
+            root, revision=root.revision + 1, write_id=new_write_id(runtime.chance), misc=runtime.misc.next()
+        )
+
+    other.register.update(change, what=f"what was {site.collection}")
+
+
+def _abandon(site: StoredCollection, view: View) -> None:
+    """Make sure that no process renames another collection to this one any more. No requests if none had begun to.
+
+    A stage counts if the next slot of the other log ends that: an entry in it that does nothing prevents it. Raises
+    ConflictError if the rename came first.
+    """
+    closed = view.definition.closed
+    if closed is None or closed.source is None:
+        return
+    state = site.register.read()
+    stage = state.staged
+    if stage is None:
+        return
+    assert stage.source is not None
+    if state.root is not None and state.root.closed is not None:
+        ledger = site.runtime.open(stage.source)
+        if ledger.view().number < stage.slot:
+            with suppress(RemovedError):
+                ledger.commit(Pending(ledger.batch_id(), events=(Nothing(),)))
+        state = site.register.read()
+    if state.root is None or state.root.closed is None:
+        raise ConflictError(
+            f"purge of {site.collection.rstrip('/')}",
+            reason=f"{stage.source.rstrip('/')} was renamed to it meanwhile",
+            fix="look at what is there, and drop it if that is what you want",
+        )
+
+
+def finish(
+    site: StoredCollection, state: RootState, *, is_silent: bool = False, is_abandoned: bool = False
+) -> DropResult | None:
     """Go on with a purge whose root was read, to its end; None if another process came to it first. Costs as `purge`.
 
-    `is_silent` says that no process needs the last entries any more.
+    `is_silent` says that no process needs the last entries any more. The stage of a rename is left alone, unless it
+    `is_abandoned`: see `_abandon`.
     """
     root = state.root
-    if root is None or root.closed is None:
+    if root is None or root.closed is None or (state.staged is not None and not is_abandoned):
         return None
     through = LogNumber(root.applied) if is_silent else _unneeded(root, state.time)
     work = _Purge(site, state, root)
     try:
         result = work.run(through)
         site.store.put(site.paths.removed_mark, _mark(root), content_type="application/json")
-        work.bury(None if through == root.applied else _time_of(site, state))
+        work.bury(None if through == root.applied else store_time(site, state))
     except ConflictError:
         log.info("%s: another process has purged it", site.collection)
         if work.has_deleted_files:
@@ -305,7 +373,7 @@ def _await_silence(site: StoredCollection, clock: Clock) -> None:
         state = site.register.read()
         if state.root is None or state.root.closed is None:
             return
-        rest = REMOVED_MS - (_time_of(site, state) - written)
+        rest = REMOVED_MS - (store_time(site, state) - written)
         if rest <= 0:
             return
         pause(clock, min(rest / 1000, _LOOK_SECONDS))
@@ -314,7 +382,7 @@ def _await_silence(site: StoredCollection, clock: Clock) -> None:
 _LOOK_SECONDS = 10.0
 
 
-def _time_of(site: StoredCollection, state: RootState) -> StoreTime:
+def store_time(site: StoredCollection, state: RootState) -> StoreTime:
     """The store's time, not before a root was read. No requests; 1 PUT and 1 HEAD if the answer did not show it."""
     if state.time is not None:
         return state.time

@@ -8,6 +8,7 @@ PUBLIC = {
     "store": "the contract: verbs, conditions, bounds, what they return and raise; stores around others",
     "open": "a store by its URL",
     "url": "the parts of a store's URL",
+    "copy": "one object copied to another key or store",
     "pool": "requests side by side",
     "readback": "what became of a conditional write, also when its answer was lost",
     "retry": "requests again, within a budget",

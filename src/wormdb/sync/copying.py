@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.errors import (
-    AlreadyExistsError,
     ConflictError,
-    NotFoundError,
     OutcomeUnknownError,
     UnavailableError,
     UnsupportedFormatError,
@@ -28,8 +26,9 @@ from wormdb.format.blob import may_refer
 from wormdb.format.entry import decode_entry, entry_hash
 from wormdb.format.event import JobAttached
 from wormdb.format.root import encode_root
+from wormdb.storage.copy import copy_object
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified, put_swapped
-from wormdb.storage.store import ByteRange, IfAbsent
+from wormdb.storage.store import IfAbsent
 from wormdb.sync.logs import event_tags
 from wormdb.sync.state import LogEnd
 from wormdb.system.clock import new_write_id
@@ -48,8 +47,6 @@ __all__ = ["CopyResult", "LogCopy", "PartedError"]
 
 ROOT_LAG: Final = 64
 """A root is copied if it is this many entries ahead, or the other side has none: else that side forwards by itself."""
-PUT_BYTES_MAX: Final = 64 * 1024 * 1024
-PIECE_BYTES: Final = 8 * 1024 * 1024
 _TRIES_MAX: Final = 5
 
 
@@ -210,38 +207,7 @@ class LogCopy:
         return sum(copied)
 
     def _copy_object(self, info: ObjectInfo) -> bool:
-        source, target = self.source.log.store, self.target.log.store
-        try:
-            if info.size > PUT_BYTES_MAX:
-                target.upload(info.key, _StoredPieces(source, info))
-                return True
-            body = source.get(info.key).body
-        except NotFoundError as error:
-            if error.key != info.key:
-                raise
-            return False
-        for _ in range(_TRIES_MAX):
-            try:
-                target.put(info.key, body, IfAbsent())
-            except AlreadyExistsError:
-                return True  # names never repeat: it is the same
-            except OutcomeUnknownError:
-                continue
-            return True
-        raise UnavailableError(f"object {info.key}", reason="the store does not answer", fix="do it again")
-
-
-class _StoredPieces:
-    """A large object as parts of an upload."""
-
-    def __init__(self, store: Store, info: ObjectInfo) -> None:
-        self._store = store
-        self._key = info.key
-        self.size = info.size
-
-    def parts(self) -> Iterator[bytes]:
-        for place in range(0, self.size, PIECE_BYTES):
-            yield self._store.get_range(self._key, ByteRange(place, min(PIECE_BYTES, self.size - place)))
+        return copy_object(self.source.log.store, info, self.target.log.store, info.key)
 
 
 _FOLDERS: Final = ("data/", "history/", "blobs/", "indexes/")

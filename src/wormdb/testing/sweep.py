@@ -49,7 +49,7 @@ class SweepCase(Generic[T]):
         return f"{self.fault} at request {self.number}" + (", landed since" if self.is_landed else "")
 
 
-def sweep(
+def sweep(  # noqa: PLR0913 - one door with keyword-only options
     make: Callable[[], Store],
     operation: Callable[[Store], T],
     check: Callable[[SweepCase[T]], None],
@@ -57,8 +57,12 @@ def sweep(
     faults: Sequence[Fault] = FAULTS,
     page_keys: int = 2,
     requests_max: int = REQUESTS_MAX,
+    every: int = 1,
 ) -> int:
     """Run `operation` on a fresh store from `make` for every fault at every request; how many runs.
+
+    With `every` above 1 a fault comes at one in that many requests, each kind of fault at others: each kind is tried,
+    and neighbouring requests meet different ones.
 
     After each run `check` looks at the case and raises AssertionError if a promise was
     broken. Where a request was to land late it looks twice: before and after it landed.
@@ -67,7 +71,7 @@ def sweep(
     """
     runs = 0
     for fault in faults:
-        for number in range(1, requests_max + 1):
+        for number in range(1 + FAULTS.index(fault) % every, requests_max + every, every):
             case = _run(make(), operation, number, fault, page_keys)
             runs += 1
             check(case)

@@ -186,6 +186,7 @@ def working_lines(place: Path) -> dict[str, list[list[str]]]:
     on = ["--url", url]
     return {
         "files status": [["files", "status", *on]],
+        "rename": [["rename", evil, "other", *on], ["rename", "other", evil, *on]],
         "layout migrate": [["layout", "migrate", *on, "--to", "inline"]],
         "files sync": [["files", "sync", *on]],
         "files on": [["files", "on", "Customer", *on], ["files", "on", evil, *on]],

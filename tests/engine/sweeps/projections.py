@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from tests.engine.forward.compact_rig import compact_lists, rebuild_trees
 from tests.engine.lists.rig import BUCKETS, WORDS, with_kinds
@@ -10,21 +12,35 @@ from tests.engine.sweeps.commits import Scenario, State, insert_model, unchanged
 from tests.engine.sweeps.updates import delete_where, update_where
 from wormdb.engine.commit.define import change_definition, create_index
 from wormdb.engine.forward.compact import Aim
+from wormdb.engine.lists import calibrate, centroids
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.load import load_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.api.collection import Collection
     from wormdb.api.database import Database
     from wormdb.api.document import Document
+    from wormdb.engine.forward.renew import ListRenewal
 
-__all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED"]
+__all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED", "renew", "tiny_lists"]
 
 MANUAL = {"forward": "manual", "block_bytes": 400, "forward_interval_ms": 0}
 """Nobody forwards but who is told to; a block has a few documents."""
 STAGING = {**MANUAL, "stage_bytes": 300}
+
+
+@contextmanager
+def tiny_lists() -> Iterator[None]:
+    """A few vectors are in several lists, and are measured."""
+    with (
+        mock.patch.object(centroids, "_LEAST", 4),
+        mock.patch.object(centroids, "LIST_ROWS", 3),
+        mock.patch.object(calibrate, "NEAREST", 2),
+        mock.patch.object(calibrate, "ASKED", 5),
+    ):
+        yield
 
 
 # --- preparation ---
@@ -138,6 +154,66 @@ def _waiting_lists(database: Database) -> None:
     things.save({"id": "b", "n": 1, "text": "blue"})
     things.delete("c")
     _create_lists(things)
+
+
+def _vectors(numbers: Sequence[int], turn: int = 0) -> list[dict[str, Any]]:
+    return [{"id": f"v{number:02}", "v": [number % 7 - 3, (number * 5 + turn) % 11 - 5, 1]} for number in numbers]
+
+
+def _with_vectors(database: Database) -> None:
+    """Lists of vectors in two runs, of which the newer takes back from the older; the tail changes some."""
+    things = database["things"]
+    things.insert_many(_vectors(range(12)))
+    things.forward()
+    things.create_vector_index("v", dimensions=3, distance="euclidean", name="byVector")
+    for row in _vectors((2, 5), 3):
+        things.save(row)
+    things.forward()
+    for row in _vectors((5, 8, 14), 6):
+        things.save(row)
+    things.delete("v03")
+
+
+def _waiting_vectors(database: Database) -> None:
+    things = database["things"]
+    things.insert_many([*_vectors(range(10)), {"id": "x", "n": 8}])
+    things.forward()
+    things.create_vector_index("v", dimensions=3, distance="euclidean", name="byVector", wait=False)
+    things.save(_vectors([4], 5)[0])
+    things.delete("v03")
+
+
+def _half_renewed(database: Database) -> None:
+    """Lists that are made anew have the first documents, of which the tail changes some."""
+    _with_vectors(database)
+    things = database["things"]
+
+    def begin(lists: ListRenewal) -> None:
+        assert lists._begin("byVector") is None
+        assert lists._step("byVector") is None
+
+    things._ledger.tend_lists(begin)
+
+
+def renew(things: Collection[Document]) -> object:
+    """Make the lists of vectors anew."""
+    done: list[bool] = []
+    things._ledger.tend_lists(lambda lists: done.append(lists.renew("byVector")))
+    return done
+
+
+def _renewed(things: Collection[Document]) -> None:
+    """Making lists anew ends, wherever it was broken off; and nothing of what was begun stays."""
+    all_ready("byVector")(things)
+    renew(things)
+    place = things._ledger.view().place
+    assert place is not None
+    found = place.root.index("byVector")
+    assert found is not None
+    assert found.successor is None
+    assert found.lists is not None
+    assert len(found.lists.runs) == 1
+    assert found.lists.calibration is not None
 
 
 def _drop_lists(things: Collection[Document]) -> object:
@@ -303,5 +379,8 @@ PROJECTED = (
     ),
     Scenario("drop lists", "things", _with_lists, _drop_lists, unchanged, settings=MANUAL, check=none_waits),
     Scenario("rebuild lists", "things", _with_lists, _rebuild, unchanged, settings=MANUAL, check=none_waits),
+    Scenario("build vectors", "things", _waiting_vectors, _forward, unchanged, settings=MANUAL, check=_renewed),
+    Scenario("forward half renewed", "things", _half_renewed, _forward, unchanged, settings=MANUAL, check=_renewed),
+    Scenario("renew vectors", "things", _with_vectors, renew, unchanged, [True], settings=MANUAL, check=_renewed),
     Scenario("trim", "things", _old_enough, _trim, unchanged, settings=MANUAL, is_trimmed=True),
 )

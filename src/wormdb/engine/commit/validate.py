@@ -279,8 +279,9 @@ class Group:
 
     def _check_open(self) -> None:
         """Raise RemovedError if the collection was removed."""
-        if self._view.definition.closed is not None:
-            raise RemovedError(f"commit to {self._collection}", reason=f"entry {self._view.number} removed it")
+        closed = self._view.definition.closed
+        if closed is not None:
+            raise RemovedError(f"commit to {self._collection}", reason=closed.told(self._view.number))
 
     def _accept(
         self,

@@ -47,8 +47,6 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-STEP_DOCUMENTS: Final = 100_000
-"""Documents that one step puts into lists at most: what a process loses that ends in the middle of one."""
 CONFLICTS_MAX: Final = 64
 """How often a step is started again in one call, because another process was faster."""
 
@@ -77,7 +75,8 @@ class ListRenewal:
     shelf: IndexShelf
     data: Shelf
     sizes: Sizes
-    step_documents: int = STEP_DOCUMENTS
+    step_documents: int
+    """Documents that one step puts into lists at most: what a process loses that ends in the middle of one."""
 
     @classmethod
     def of(cls, builder: Builder) -> ListRenewal:
@@ -85,7 +84,7 @@ class ListRenewal:
         register, pool = builder.register, builder.pool
         shelf = builder.shelf or IndexShelf(register.store, register.paths, pool)
         data = builder.data or Shelf(register.store, pool, register.paths.data)
-        return cls(register, builder.writer, pool, shelf, data, builder.sizes)
+        return cls(register, builder.writer, pool, shelf, data, builder.sizes, builder.chunk_entries)
 
     def tend(self) -> list[str]:
         """Measure indexes that changed much since, and make those anew that had better be; the names of the latter.
@@ -123,7 +122,7 @@ class ListRenewal:
     def renew(self, name: str) -> bool:
         """Make the lists of a ready index anew, or go on with that; False if there is no such index.
 
-        1 GET for each block, twice; 1 PUT for the root and those of a run for each step of 100,000 documents, and what
+        1 GET for each block, twice; 1 PUT for the root and those of a run for each step of 250,000 documents, and what
         joining these runs and `measure_lists` cost. Raises as `measure`; another call goes on from the last step.
         """
         step = self._repeat(lambda: self._begin(name))
@@ -182,11 +181,14 @@ class ListRenewal:
                 self._extend(current, root, found, found.successor)
                 return None
             self._finish(current, root, found, found.successor)
-        except CorruptionError:
-            # It may be what was made so far: the next call begins anew.
+        except (CorruptionError, SnapshotTooOldError) as error:
+            # If the root has moved, this is a conflict. If not, what was made so far is damaged: the next call begins
+            # anew. Or a block is, which verify tells.
             following = msgspec.structs.replace(found, successor=None)
             self._swap(current, root, following, found.successor.head.names)
-            raise
+            raise CorruptionError(
+                f"index {name} cannot be made anew", reason=error.reason, fix="try again; else verify"
+            ) from error
         return True
 
     def _extend(self, current: RootState, root: Root, found: IndexRoot, begun: ListGeneration) -> None:

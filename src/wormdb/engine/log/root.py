@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from wormdb.errors import ConflictError, RemovedError, UnavailableError
-from wormdb.format.event import check_acted_on
+from wormdb.format.entry import decode_entry
+from wormdb.format.event import CollectionClosed, check_acted_on
 from wormdb.format.root import Root, decode_root, encode_root
 from wormdb.storage.readback import put_swapped
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +38,8 @@ class RootState:
     root: Root | None
     version: Version | None
     time: StoreTime | None
+    staged: CollectionClosed | None = None
+    """Set if what is stored is the stage of a rename: then `root` is what that means now."""
 
     @property
     def applied(self) -> int:
@@ -50,11 +56,44 @@ class Register:
     collection: str
 
     def read(self) -> RootState:
-        """The root now. 1 GET; raises CorruptionError, UnsupportedFormatError."""
+        """The root now. 1 GET, and 2 or 3 for the stage of a rename; raises CorruptionError, UnsupportedFormatError.
+
+        A stage is the collection as soon as the other one has ended. Before that it has no documents and takes none, as
+        a collection that was removed. So one entry, in the log of the other one, ends that name and begins this one.
+        """
+        state = self._stored()
+        while state.root is not None and state.root.closed is not None and state.root.closed.is_stage:
+            stage = state.root.closed
+            if self._is_followed(stage):
+                return replace(state, root=_live(state.root), staged=stage)
+            # The other log goes only after this root says that it is no stage any more.
+            again = self._stored()
+            if again.version == state.version:
+                return replace(state, root=_bare(state.root), staged=stage)
+            state = again
+        return state
+
+    def _stored(self) -> RootState:
         probe = self.store.probe(self.paths.root)
         if probe.found is None:
             return RootState(None, None, probe.time)
         return RootState(self.decode(probe.found.body), probe.found.version, probe.time)
+
+    def _is_followed(self, stage: CollectionClosed) -> bool:
+        """Whether the entry that a stage waits for is in the log of its source. 1 GET, or 2."""
+        assert stage.source is not None
+        paths = self.paths.of_collection(stage.source)
+        key = paths.entry(LogNumber(stage.slot))
+        found = self.store.probe(key).found
+        if found is None:
+            return False
+        entry = decode_entry(found.body, name=key, number=stage.slot, collection=stage.source)
+        ends = [event for event in entry.events if isinstance(event, CollectionClosed) and event.source is None]
+        if not any(event.follows == (self.collection,) for event in ends):
+            return False
+        # Read after it: what lies in a slot that was trimmed may be a late write of a process that slept.
+        root = Register(self.store, paths, stage.source)._stored().root  # noqa: SLF001 - of the same class
+        return root is None or root.trimmed < stage.slot
 
     def decode(self, body: bytes) -> Root:
         """The root in its stored bytes. No requests; raises CorruptionError, UnsupportedFormatError."""
@@ -105,6 +144,35 @@ class Register:
                 log.info("%s: root %d has %s", self.collection, following.revision, what)
                 return state
         raise UnavailableError(f"{what} of {self.collection}", reason="others were faster every time", fix="retry")
+
+
+# --- The stage of a rename: a root that is a collection, or nothing yet.
+
+
+def _live(root: Root) -> Root:
+    return msgspec.structs.replace(root, closed=None)
+
+
+def _bare(root: Root) -> Root:
+    """What is left of a stage while it is none: as the root of a removed collection, it names nothing."""
+    return Root(
+        path=root.path,
+        collection=root.collection,
+        revision=root.revision,
+        write_id=root.write_id,
+        misc=root.misc,
+        applied=root.applied,
+        hash_applied=root.hash_applied,
+        trimmed=root.trimmed,
+        hash_trimmed=root.hash_trimmed,
+        entered=root.entered,
+        definition=b"",
+        history_from=root.applied,
+        blob_newest=root.applied,
+        blob_floor=root.applied,
+        closed=root.closed,
+        removed=root.applied,
+    )
 
 
 # --- A root, and where the objects that it names are.

@@ -292,7 +292,7 @@ def tree_objects(site: StoredCollection, root: Root, stored: IndexRoot) -> list[
     """The keys of the objects of an index, as far as they can be found. 1 GET for each node above the leaves."""
     if stored.lists is not None:
         folder = folder_of(site.paths, stored.name)
-        return [folder + name for name in stored.lists.names]
+        return [folder + name for name in stored.list_names]
     shelf = IndexShelf(site.store, site.paths, site.pool)
     nodes = shelf.nodes(root, stored.name)
     top = tree_of(stored).top

@@ -105,6 +105,7 @@ class ListCheck(IndexCheck):
         except _DAMAGE as error:
             self._fault(error.key or self.key, error.reason)
             return set()
+        self._check_successor()
         if count != head.entries:
             self._fault(self.key, f"it has {count} entries, by the root {head.entries}")
         if not with_documents:
@@ -115,6 +116,21 @@ class ListCheck(IndexCheck):
         differing = {bucket for bucket in buckets if self._sums[bucket] != found.get(bucket, 0)}
         self.is_bad = self.is_bad or bool(differing)
         return differing
+
+    def _check_successor(self) -> None:
+        """Read what is made anew beside the lists, whole: what is damaged of it would end with an error."""
+        begun = self.stored.successor
+        if begun is None:
+            return
+        self.report.count("nodes", len(begun.head.names))
+        try:
+            self._folder.trained(begun.head.trained)
+            count = sum(1 for _ in stored_entries(self._folder, begun.head, kind_for(self.index)))
+        except _DAMAGE as error:
+            self._fault(error.key or self.key, f"it is made anew, and {error.reason}")
+            return
+        if count != begun.head.entries:
+            self._fault(self.key, f"it is made anew, and has {count} entries, by the root {begun.head.entries}")
 
     def name_differences(self, differing: set[int], documents: Iterator[tuple[bytes, Row]]) -> None:
         """Say which documents the lists have wrongly, the first of them. Reads the documents and the lists again."""

@@ -152,9 +152,12 @@ def _read_root(site: StoredCollection) -> tuple[RootState, str | None]:
     try:
         root = site.register.decode(found.body)
         Definition.of_root(root)
+        state = RootState(root, found.version, probe.time)
+        if root.closed is not None and root.closed.is_stage:
+            state = site.register.read()
     except (CorruptionError, SchemaError) as error:
         return RootState(None, found.version, probe.time), error.reason
-    return RootState(root, found.version, probe.time), None
+    return state, None
 
 
 def _is_adopted_now(site: StoredCollection) -> bool:
