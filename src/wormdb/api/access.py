@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from wormdb.api.calls import Author, CallKind, limited
 from wormdb.api.document import show_text, show_values
 from wormdb.engine.commit.operations import Guard, Guards, Operation, Pending, Purge, ReadVersion, Remove
-from wormdb.engine.state.view import StoredVersion, View, id_key
+from wormdb.engine.state.view import FirstLook, StoredVersion, View, id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -233,7 +233,7 @@ class Access(Generic[T]):
         self.writer.check_definition(view)
         return (view, ledger.expiry.living(view, held)) if view.definition.expiries else (view, held)
 
-    def view(self, freshness: Freshness | None = None, first: Callable[[View], object] | None = None) -> View:
+    def view(self, freshness: Freshness | None = None, first: FirstLook = None) -> View:
         """The state now, or one that is as new as told. 1 GET; raises SchemaMismatchError, InvalidRequestError.
 
         A process that knows nothing calls `first` as `Ledger.view` does.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
@@ -14,6 +15,7 @@ from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json
 from wormdb.query.execute import answer
+from wormdb.query.sources.ahead import prepare_ranking
 from wormdb.query.sources.engine import EngineSource
 from wormdb.system.types import LogNumber
 
@@ -252,11 +254,8 @@ def open_state(
         return FileState(access, files.answer())
     if moment is None:
         first = None
-        if request is not None and request.is_ranked:
-
-            def first(view: View) -> None:
-                EngineSource(view, access.ledger).prepare(request)
-
+        if request is not None and request.near is not None:
+            first = partial(prepare_ranking, ledger=access.ledger, request=request)
         view = access.view(freshness, first)
         if access.session is not None:
             return NotedState(access, view, EngineSource(view, access.ledger), view.number)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wormdb.engine.forward.forward import Forwarder
     from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.state.follower import LogFollower
-    from wormdb.engine.state.view import Base, StoredVersion, View
+    from wormdb.engine.state.view import Base, FirstLook, StoredVersion, View
     from wormdb.engine.transact.arbiter import Arbiter
     from wormdb.engine.transact.coordinator import Coordinator
     from wormdb.engine.transact.records import TransactionRecords
@@ -259,9 +259,7 @@ class Ledger(LedgerStates):
             self._blobs = Blobs(self.collection, store, paths, pool, self.trees, self.view)
         return self._blobs
 
-    def view(
-        self, *, staleness_ms: float = 0, at_least: int = 0, first: Callable[[View], object] | None = None
-    ) -> View:
+    def view(self, *, staleness_ms: float = 0, at_least: int = 0, first: FirstLook = None) -> View:
         """The state now, as a value that does not move. 1 GET if nothing is new, shared by threads; the first call 2.
 
         A first call also calls `first` with what the root has, beside the second of these: to read what it needs.
@@ -300,11 +298,7 @@ class Ledger(LedgerStates):
         return self._group.submit(pending, deadline)
 
     def _ask(
-        self,
-        staleness_ms: float,
-        at_least: int,
-        first: Callable[[View], object] | None = None,
-        beside: Callable[[], None] | None = None,
+        self, staleness_ms: float, at_least: int, first: FirstLook = None, beside: Callable[[], None] | None = None
     ) -> View:
         # A probe that is on its way may have been sent before entry `at_least` was written.
         since = None if at_least or not staleness_ms else self._runtime.clock.monotonic() - staleness_ms / 1000
@@ -386,9 +380,8 @@ class Ledger(LedgerStates):
         """What is under a key in a view, or in a newer one if objects of its root are gone."""
         while True:
             try:
-                view = view or self.view(
-                    staleness_ms=staleness_ms, at_least=at_least, first=lambda view: view.base.prepare((key,))
-                )
+                first: FirstLook = lambda view: view.base.prepare((key,))  # noqa: E731 - no frame for each call
+                view = view or self.view(staleness_ms=staleness_ms, at_least=at_least, first=first)
                 return view, view.get(key)
             except SnapshotTooOldError as error:
                 self.renew(view or self._head.view(), error)

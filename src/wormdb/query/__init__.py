@@ -13,6 +13,7 @@ PUBLIC = {
     "execute.populate": "documents that others refer to, put in their places",
     "planner.cache": "plans that are kept, by the shape of requests",
     "sources.source": "what a source must give, and what a planner knows of it",
+    "sources.ahead": "what a ranking needs first, read beside something else",
     "sources.engine": "a view of a collection as a source",
     "sources.past": "a moment of history as a source",
 }

@@ -210,7 +210,7 @@ class Runs:
         1 GET for one page. At first also 1 for the page map of the block, and 1 for the filter of each newer block
         whose range has the key, side by side. If runs are long, before that 1 for a page of each one's list.
         """
-        row = self._find_kept(key) if self.keyed and member is None else None
+        row = self.find_kept(key) if self.keyed and member is None else None
         return row if row is not None else self._get_many([key], member).get(key)
 
     def get_many(self, keys: Iterable[bytes], *, member: bytes | None = None) -> dict[bytes, Row]:
@@ -222,13 +222,13 @@ class Runs:
         rest, found = sorted(set(keys)), dict[bytes, Row]()
         if self.keyed and member is None:
             # Where the first few are not kept, the others will not be either.
-            for key in rest if any(self._find_kept(key) is not None for key in rest[:_LOOKED_AT]) else ():
-                if (row := self._find_kept(key)) is not None:
+            for key in rest if any(self.find_kept(key) is not None for key in rest[:_LOOKED_AT]) else ():
+                if (row := self.find_kept(key)) is not None:
                     found[key] = row
             rest = [key for key in rest if key not in found] if found else rest
         return {**found, **self._get_many(rest, member)} if rest else found
 
-    def _find_kept(self, key: bytes) -> Row | None:
+    def find_kept(self, key: bytes) -> Row | None:
         """The newest row with a key, if that is kept, and what is kept shows that no newer one has it. No requests."""
         for run in self.runs:
             part = find_part(run.parts, key)
@@ -421,7 +421,8 @@ class _HeldRows:
 
     def get(self, key: bytes) -> StoredVersion | None:
         """What is under an id's key. Costs as `Runs.get`: 1 GET, and 1 more the first time a block is asked."""
-        row = self.runs.get(key)
+        runs = self.runs
+        row = (runs.find_kept(key) if runs.keyed else None) or runs.get(key)
         return None if row is None else held_of(row)
 
     def trashed(self) -> Iterator[bytes]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.commit.head import Ahead, Head
-    from wormdb.engine.state.view import View
+    from wormdb.engine.state.view import FirstLook, View
     from wormdb.system.clock import Clock
     from wormdb.system.deadline import Deadline
 
@@ -92,7 +92,7 @@ class GroupRead:
 
     def view(
         self,
-        first: Callable[[View], object] | None = None,
+        first: FirstLook = None,
         *,
         since: float | None = None,
         beside: Callable[[], object] | None = None,
@@ -119,7 +119,7 @@ class GroupRead:
     def _read(
         self,
         reader: _Reader,
-        first: Callable[[View], object] | None,
+        first: FirstLook,
         since: float | None,
         beside: Callable[[], object] | None,
     ) -> None:
@@ -182,7 +182,7 @@ class GroupRead:
             reader.is_away = False
             self._choose()
 
-    def _send(self, reader: _Reader, first: Callable[[View], object] | None) -> None:
+    def _send(self, reader: _Reader, first: FirstLook) -> None:
         """Send one probe, and serve those that arrived before; or serve none if there is more to be asked for."""
         asked, reader.asked = reader.asked, None
         if asked is None:

@@ -10,7 +10,7 @@ import heapq
 import itertools
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,7 @@ from wormdb.settings import SEQUENCE_MAX
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.definition import Definition
@@ -37,6 +37,7 @@ __all__ = [
     "Base",
     "DocumentChange",
     "EmptyBase",
+    "FirstLook",
     "Overlay",
     "StoredVersion",
     "TopOverlay",
@@ -47,6 +48,9 @@ __all__ = [
     "merge_newest",
     "sequence_of",
 ]
+
+FirstLook: TypeAlias = "Callable[[View], object] | None"
+"""What is done with the state of a root by a call that had to read it, while the log is asked what came after."""
 
 _TEXT_TAG, _TEXT_END = encode_key("")[:1], encode_key("")[1:]
 SEQUENCE_DIGITS_MAX = len(str(SEQUENCE_MAX))

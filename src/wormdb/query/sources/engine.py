@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -19,7 +18,6 @@ from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
 from wormdb.engine.state.view import Base, Overlay, StoredVersion, TopOverlay, View, id_key
 from wormdb.engine.tree.definition import Index, array_fields, encode_index
 from wormdb.engine.tree.statistics import decode_statistics
-from wormdb.errors import WormError
 from wormdb.format import json
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.columns import ColumnSpec
@@ -29,6 +27,7 @@ from wormdb.format.kinds import MISSING, Document
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.query.plan import ALL_IDS
+from wormdb.query.sources.ahead import expect_documents
 from wormdb.query.sources.source import Candidates, Entries, Facts, IndexFacts, VectorFacts
 from wormdb.query.sources.texts import find_texts
 from wormdb.settings import SAMPLE_ROWS
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.entries import Range
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.query.request import QueryRequest
     from wormdb.schema.model import Model
 
 __all__ = ["EngineResidency", "EngineSource", "RootKnowledge", "knowledge_of"]
@@ -57,8 +55,6 @@ T = TypeVar("T")
 
 ATTACHED_ROWS_MAX: Final = 1_000
 """Rows of attached blocks that no root has yet, up to which an index is used: it would have to read all of them."""
-MAPS_AHEAD: Final = 16
-"""Blocks up to which their page maps are read while an index is: documents of a ranking are likely in all of them."""
 _STORED_SHARE: Final = 0.4
 """Stored bytes of a value in a block, relative to its JSON, about."""
 
@@ -469,27 +465,7 @@ class EngineSource:
 
     def expect_documents(self) -> None:
         """As `ListSource`. 1 GET for each block whose page map is not kept, if there are few blocks."""
-        base = self.view.base
-        root = None if self.view.place is None else self.view.place.root
-        if root is None or not isinstance(base, RunBase) or root.block_pages or len(root.blocks) > MAPS_AHEAD:
-            return
-        shelf = base.runs.shelf
-        for entry in root.blocks:
-            if shelf.known_map(entry) is None:
-                shelf.begin(lambda entry: shelf.learn([entry], [entry]), entry)
-
-    def prepare(self, request: QueryRequest) -> None:
-        """Read what the nearest need before lists and documents, of this state or any other of the same root.
-
-        1 GET for each object, in one round. What cannot be read is left to the query itself.
-        """
-        if request.near is None or request.near.is_exact:
-            return
-        from wormdb.query.sources.vectors import prepare_nearest  # few queries ask for vectors
-
-        with suppress(WormError):
-            self.expect_documents()
-            prepare_nearest(self.view, request.near.path, self.ledger)
+        expect_documents(self.view)
 
     def texts(self, name: str) -> TextReader | None:
         """As `ListSource`. What lies on top of a state is in no list."""
