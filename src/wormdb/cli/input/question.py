@@ -106,6 +106,8 @@ class QueryArguments:
             found["page"] = options["page"]
         if options.get("near"):
             found["near"] = _read_near(options["near"], is_exact=options.get("exact", False))
+        elif options.get("exact"):
+            raise click.UsageError("--exact needs --near")
         if any(options.get(name) for name in ("search", "search_fields", "language")):
             found["search"] = _read_search(options)
         if options.get("strategy"):
@@ -188,7 +190,9 @@ def _read_sort(text: str) -> SortSpec:
 
 
 def _read_search(options: Mapping[str, Any]) -> SearchQuery:
-    written: dict[str, Any] = {"query": options.get("search") or ""}
+    if options.get("search") is None:
+        raise click.UsageError(f"--{'in' if options.get('search_fields') else 'language'} needs --search")
+    written: dict[str, Any] = {"query": options["search"]}
     if options.get("search_fields"):
         written["fields"] = [name.strip() for name in options["search_fields"].split(",")]
     if options.get("language"):
@@ -198,12 +202,15 @@ def _read_search(options: Mapping[str, Any]) -> SearchQuery:
 
 def _read_near(text: str, *, is_exact: bool) -> Near:
     written: Any = None
-    if text.lstrip().startswith("{"):
-        written = json.parse(text, operators=True)
-    else:
-        field, equals, vector = text.partition("=")
-        if equals:
+    field, equals, vector = text.partition("=")
+    try:
+        if text.lstrip().startswith("{"):
+            written = json.parse(text, operators=True)
+        elif equals:
             written = {field.strip(): {"vector": json.parse(vector)}}
+    except InvalidRequestError as error:
+        fix = "write --near 'embedding=[0.1, 0.2]'"
+        raise InvalidRequestError(f"--near {text!r:.100}", reason="the vector is not JSON", fix=fix) from error
     near = parse_near(written)
     return replace(near, is_exact=True) if is_exact else near
 

@@ -130,3 +130,36 @@ def test_what_a_text_search_finds_is_shown_with_its_scores(tmp_path: Path) -> No
     assert all(row["_score"] > 0 for row in found["rows"])
     assert worm(*arguments, "--count", *place).text == "2\n"
     assert worm("table", "query", "things", "--search", "red", *place).code != 0
+
+
+def test_vectors_and_words_on_s3_are_indexed_and_found_together(s3_url: str) -> None:
+    with wormdb.connect(s3_url) as database:
+        titles = ["red shoe", "blue shoe", "a lamp"]
+        database["things"].insert_many([{"id": n, "t": text, "v": [n, 1]} for n, text in enumerate(titles)])
+    on = ("--url", s3_url)
+    assert worm("index", "create", "things", "v", "--vector", "--dimensions", "2", *on).code == 0
+    assert worm("index", "create", "things", "--text", "t", "--language", "english", *on).code == 0
+    arguments = ("table", "query", "things", "--search", "shoes", "--near", "v=[2, 1]", "--select", "t", *on)
+    found = json.loads(worm(*arguments, "--json").text)
+    assert [row["id"] for row in found["rows"]] == [0, 1, 2]
+    assert worm(*arguments, "--explain").lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--exact"], "--exact needs --near"),
+        (["--in", "title"], "--in needs --search"),
+        (["--language", "english"], "--language needs --search"),
+        (["--near", "v=oops"], "--near 'v=oops': the vector is not JSON"),
+        (["--near", "{"], "the vector is not JSON"),
+        (["--near", "v"], "it must name one field"),
+        (["--search", '"red', "--in", "t"], "a quote is not closed"),
+    ],
+)
+def test_mistakes_of_searches_are_told(tmp_path: Path, arguments: list[str], words: str) -> None:
+    with wormdb.connect(tmp_path) as database:
+        database["things"].insert({"id": 1})
+    printed = worm("table", "query", "things", *arguments, "--url", str(tmp_path))
+    assert printed.code == 2
+    assert words in printed.errors
