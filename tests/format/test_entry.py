@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.golden import list_samples, samples
+from tests.golden import later_samples, list_samples, samples
 from wormdb.errors import CorruptionError, LimitExceededError, UnsupportedFormatError
 from wormdb.format.entry import Entry, LoggedBatch, LoggedChange, decode_entry, encode_entry, entry_hash
 from wormdb.format.event import EVENT_KINDS, FilesSwitched, Nothing
@@ -84,8 +84,10 @@ def test_every_kind_of_event_comes_back() -> None:
     assert decode(encode_entry(erasing, collection=samples.COLLECTION), number=12) == erasing
     expiry = samples.expiry_entry()
     assert decode(encode_entry(expiry, collection=samples.COLLECTION), number=11) == expiry
+    retaining = later_samples.retaining_entry()
+    assert decode(encode_entry(retaining, collection=samples.COLLECTION), number=11) == retaining
     known = (*entry.events, *streamed.events, *function.events, *transactions.events)
-    seen = (*known, *lists.events, *erasing.events, *expiry.events)
+    seen = (*known, *lists.events, *erasing.events, *expiry.events, *retaining.events)
     assert {event.__struct_config__.tag for event in seen} == EVENT_KINDS
 
 

@@ -167,10 +167,12 @@ def test_an_index_of_vectors_tells_what_it_finds_and_that_it_is_outgrown(tmp_pat
     assert {name: value.strip() for name, value in shown.items()} | {"Runs": ""} == {
         "Index": "v",
         "Fields": "v",
-        "Type": "vector, sparse",
+        "Type": "vector",
         "Made by": "create",
         "State": "ready",
         "Entries": "600",
+        "Dimensions": "8",
+        "Distance": "cosine",
         "Runs": "",
         "Recall": f"about 0.982: {share:.0%} of all entries are read, in 5 lists",
     }

@@ -186,6 +186,7 @@ def working_lines(place: Path) -> dict[str, list[list[str]]]:
     on = ["--url", url]
     return {
         "files status": [["files", "status", *on]],
+        "index build": [["index", "build", "notes", "odd", *on], ["index", "build", "notes", evil, *on]],
         "retain": [["retain", "notes", "--keep", evil, *on], ["retain", "notes", *on], ["retain", evil, *on]],
         "rename": [["rename", evil, "other", *on], ["rename", "other", evil, *on]],
         "layout migrate": [["layout", "migrate", *on, "--to", "inline"]],

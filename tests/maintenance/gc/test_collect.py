@@ -398,7 +398,7 @@ def test_every_field_of_a_root_that_names_objects_is_known() -> None:
     plain = {"path", "collection", "revision", "write_id", "misc", "applied", "hash_applied", "trimmed", "hash_trimmed"}
     plain |= {"marks", "definition", "rows", "history_from", "jobs", "sequence", "condemned", "sample", "statistics"}
     plain |= {"closed", "files", "versions", "blob_newest", "blob_floor", "changes", "functions", "dated", "entered"}
-    plain |= {"pending"}
+    plain |= {"pending", "retained"}
     plain |= {"removed", "removed_at", "expiries", "erased", "erased_salt", "erased_through", "dropped_through"}
     assert fields == named | plain
 
