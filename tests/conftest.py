@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.s3_server import s3_server, s3_url
+from tests.s3_server import end_s3_server, s3_server, s3_url, start_s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -91,13 +91,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Leave the objects of the collected tests out of every garbage collection, and collect less often."""
+    start_s3_server(session)
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_OBJECTS)
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     """Let go of all of it again: extension modules complain of what they find at the end."""
+    end_s3_server(config)
     gc.unfreeze()
