@@ -14,7 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.s3_server import end_s3_server, s3_server, s3_url, start_s3_server
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
@@ -23,14 +23,32 @@ __all__ = ["s3_server", "s3_url"]
 
 GARBAGE_OBJECTS = 10_000
 """New objects between two collections of garbage."""
+SHARED_MEMORY = "/dev/shm"
+SHARED_BYTES_MIN = 4 * 1024**3
+"""Far more than the files of a whole run, and what Spark and the S3 server keep there too."""
 
 # Tests start many processes: where nobody may keep bytecode, each of them would compile the whole package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # And pytest would rewrite the assertions of all tests again, in every worker: half of what collecting them takes.
 sys.dont_write_bytecode = False
 
+
+
+def _keep_files_in_memory() -> None:
+    """Let temporary folders be in memory where there is room: a flush to a disk proves nothing here, and takes long."""
+    try:
+        shared = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        return
+    has_room = shared.f_bavail * shared.f_frsize >= SHARED_BYTES_MIN and not shared.f_flag & os.ST_NOEXEC
+    if has_room and os.access(SHARED_MEMORY, os.W_OK):
+        os.environ.setdefault("TMPDIR", SHARED_MEMORY)
+
+
+_keep_files_in_memory()
+
 # Fast by default, and the same examples each time. `make test-all` tries more, WORMDB_HYPOTHESIS=long for minutes.
-for name, examples in (("fast", 30), ("more", 150)):
+for name, examples in (("fast", 20), ("more", 150)):
     settings.register_profile(
         name, max_examples=examples, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
     )
@@ -79,6 +97,15 @@ class OneSession(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no ty
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """How a parallel run shares out the tests."""
     return OneSession(config, log)
+
+
+@pytest.fixture(scope="module")
+def remembered() -> Iterator[None]:
+    """For modules that make equal blocks again and again: each is encoded and decoded once."""
+    from tests.simulation.remembered import remembered_blocks  # few ask for it
+
+    with remembered_blocks():
+        yield
 
 
 @pytest.hookimpl(wrapper=True)
