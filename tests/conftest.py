@@ -70,11 +70,15 @@ class _Tests(list[str]):
         return self._places[nodeid]
 
 
+TOGETHER = ("tests/spark/", "tests/server/test_clients.py", "tests/api/test_readme_numbers.py")
+"""Tests that share what takes long to make: a JVM, packages of npm, a hundred thousand documents."""
+
+
 class OneSession(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
-    """Gives tests to workers one by one, but all that need Spark to one of them: only one starts a JVM."""
+    """Gives tests to workers one by one, but those that share something to one of them: only one makes it."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        return next((shared for shared in TOGETHER if nodeid.startswith(shared)), nodeid)
 
     def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
         """Keep the tests of a worker so that the place of one is looked up, and not searched for."""
