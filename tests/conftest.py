@@ -33,7 +33,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
-
 def _keep_files_in_memory() -> None:
     """Let temporary folders be in memory where there is room: a flush to a disk proves nothing here, and takes long."""
     try:
