@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 from typing import TYPE_CHECKING, SupportsIndex
 
 import pytest
@@ -40,8 +41,9 @@ def _keep_files_in_memory() -> None:
     except OSError:
         return
     has_room = shared.f_bavail * shared.f_frsize >= SHARED_BYTES_MIN and not shared.f_flag & os.ST_NOEXEC
-    if has_room and os.access(SHARED_MEMORY, os.W_OK):
-        os.environ.setdefault("TMPDIR", SHARED_MEMORY)
+    if has_room and os.access(SHARED_MEMORY, os.W_OK) and "TMPDIR" not in os.environ:
+        os.environ["TMPDIR"] = SHARED_MEMORY  # for programs that tests start
+        tempfile.tempdir = SHARED_MEMORY  # pytest has asked before, for what it captures
 
 
 _keep_files_in_memory()
