@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.storage.store import Store
 
+pytestmark = pytest.mark.usefixtures("remembered")
+
 FAULTS = (
     *(Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE),
     *(Fault.UNAVAILABLE_503, Fault.CONFLICT_409, Fault.TORN_LIST, Fault.STALE_LIST),

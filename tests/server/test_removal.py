@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.storage.store import Store
 
+pytestmark = pytest.mark.usefixtures("remembered")
+
 
 class Rig:
     """Servers over one store whose time a test decides."""
