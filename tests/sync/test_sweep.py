@@ -29,7 +29,7 @@ def notes_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(remote, "NOTES_MAX", request.param)
 
 
-FAULTS = [fault for fault in Fault if fault is not Fault.RACE_412]  # rivals here write what a client would
+FAULTS: list[Fault] = [fault for fault in Fault if fault is not Fault.RACE_412]  # rivals here write what a client would
 
 
 def edited(root: Path) -> World:
