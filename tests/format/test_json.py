@@ -319,6 +319,13 @@ def test_arbitrary_bytes_give_a_value_or_corruption(data: bytes) -> None:
     _decode_or_report(data)
 
 
+@pytest.mark.parametrize("part", [b"\x80", b"\xc2", b"\xff", b"\xed\xa0\x80"])
+@pytest.mark.parametrize("form", [b'"%s"', b'{"%s":null}', b'{"a":"%s"}', b'[{"a":["%s"]}]', b'{"%s":{"$oid":"1"}}'])
+def test_what_is_not_utf_8_is_corruption(form: bytes, part: bytes) -> None:
+    with pytest.raises(CorruptionError, match="x holds no valid JSON"):
+        json.decode(form % part, name="x")
+
+
 @given(documents(), st.data())
 def test_damaged_bytes_give_a_value_or_corruption(document: dict[str, Any], data: st.DataObject) -> None:
     damaged = bytearray(json.encode(document))

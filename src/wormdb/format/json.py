@@ -271,7 +271,7 @@ def _read_plain(data: bytes | memoryview) -> Any:
     if type(data) is bytes and b'"$' not in data and b"\\u0024" not in data:
         try:
             return _plain_decoder.decode(data)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             pass
     return _NOT_PLAIN
 
