@@ -102,6 +102,8 @@ class TextScan(msgspec.Struct, frozen=True):
     filter: Filter
     index: str | None = None
     """The text index whose lists tell; without it all documents are read."""
+    is_bare: bool = False
+    """Whether nothing but ids is shown: then lists tell all that there is."""
 
 
 class Intersection(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.bql.search.expression import has_phrases
+from wormdb.bql.tree import EVERYTHING, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.plan import Fetch, Node, Order, Part, TextScan
 from wormdb.schema.problems import did_you_mean
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 
     from wormdb.bql.search.rank import Search
     from wormdb.bql.search.search import SearchQuery
+    from wormdb.bql.tree import Filter
     from wormdb.query.request import QueryRequest
     from wormdb.query.sources.source import Facts, TextFacts
 
-__all__ = ["SCAN_REASON", "arrange", "find_scan", "is_listed", "resolve_search", "shape_of"]
+__all__ = ["SCAN_REASON", "arrange", "find_scan", "is_listed", "resolve_search", "shape_of", "shows_ids_only"]
 
 SCAN_REASON = "every document is read and scored"
 
@@ -30,8 +32,8 @@ def resolve_search(query: SearchQuery, facts: Facts) -> Search:
     if query.fields is not None:
         same = next((each for each in facts.texts if each.fields == query.fields), None)
         return query.over(query.fields, None if same is None else same.name)
-    known = _find_index(query, facts)
-    if query.language not in {None, known.fields.language}:
+    known = facts.texts[0] if len(facts.texts) == 1 and query.index is None else _find_index(query, facts)
+    if query.language is not None and query.language != known.fields.language:
         raise InvalidRequestError(
             f"a search in {query.language}",
             reason=f"text index {known.name} is of language {known.fields.language}",
@@ -59,13 +61,35 @@ def _find_index(query: SearchQuery, facts: Facts) -> TextFacts:
 
 def is_listed(search: Search, facts: Facts) -> bool:
     """Whether the lists of a text index can answer for every document of the state. No requests."""
-    return any(each.name == search.index and each.is_ready for each in facts.texts)
+    return search.index in facts.listed_texts
 
 
-def shape_of(search: Search, facts: Facts) -> Hashable:
-    """What a choice of a way depends on, of what is searched for: not the words. No requests."""
-    has_phrase = search.tree is not None and has_phrases(search.tree)
-    return search.index, is_listed(search, facts), len(search.terms), has_phrase
+def shape_of(request: QueryRequest, search: Search, facts: Facts) -> Hashable:
+    """What a choice of a way depends on: of what is searched for not the words, and nothing of what is shown.
+
+    No requests.
+    """
+    has_phrase = search.needed is None and search.tree is not None and has_phrases(search.tree)
+    return (
+        search.index,
+        is_listed(search, facts),
+        len(search.terms),
+        has_phrase,
+        None if request.filter is EVERYTHING else shape_text(request.filter),
+        request.sort.fields,
+        request.limit and request.limit.bit_length(),
+        request.offset.bit_length(),
+        request.strategy,
+        request.is_count,
+    )
+
+
+def shows_ids_only(request: QueryRequest) -> bool:
+    """Whether rows of a text search show nothing but their ids: then lists tell all, as they tell a number."""
+    projection = request.projection
+    if projection is None or not projection.is_id:
+        return False
+    return request.near is None and not request.sort.fields and not request.is_raw and not request.is_count
 
 
 def find_scan(root: Node) -> TextScan | None:
@@ -75,10 +99,16 @@ def find_scan(root: Node) -> TextScan | None:
     return root if isinstance(root, TextScan) else None
 
 
-def arrange(request: QueryRequest, found: TextScan) -> Node:
-    """The rows in their order, and the part of them that is asked for. No requests."""
-    root: Node = found if request.is_count else Fetch(found)
-    if request.sort.fields and not request.is_count:
-        first = None if request.limit is None else request.offset + request.limit
-        root = Order(root, request.sort, first)
+def arrange(request: QueryRequest, search: Search, tree: Filter, index: str | None) -> Node:
+    """What finds the rows, by a text index or by reading all, their order, and the part of them that is asked for.
+
+    No requests.
+    """
+    is_bare = index is not None and shows_ids_only(request)
+    root: Node = TextScan(search, tree, index, is_bare)
+    if not is_bare and not request.is_count:
+        root = Fetch(root)
+        if request.sort.fields:
+            first = None if request.limit is None else request.offset + request.limit
+            root = Order(root, request.sort, first)
     return root if request.limit is None and not request.offset else Part(root, request.offset, request.limit)
