@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
     Floats = NDArray[np.float64]
 
-__all__ = ["BEST_KEPT", "RunWord", "TextReader", "Word", "find_best", "open_texts"]
+__all__ = ["RunWord", "TextReader", "Word", "find_best", "open_texts"]
 
 _WORD_KIND: Final = "word"
 _ENTRY_MEMORY: Final = 16
@@ -85,15 +85,17 @@ class RunWord:
         self.counted = means, rarity, found
         return found
 
-    def best(self, values: Floats) -> tuple[Places, Floats]:
+    def best(self, values: Floats, count: int) -> tuple[Places, Floats]:
         """The places of the best entries and what they count, the best first and ties in order of place.
 
-        `values` are those of `values`. There are BEST_KEPT, or all.
+        `values` are those of `values`. There are `count`, or all.
         """
+        if count > BEST_KEPT:
+            return find_best(self.places, values, count)
         held = self._best
         if held is None or held[0] is not values:
             held = self._best = values, *find_best(self.places, values, BEST_KEPT)
-        return held[1], held[2]
+        return held[1][:count], held[2][:count]
 
 
 def find_best(places: Places, values: Floats, count: int) -> tuple[Places, Floats]:

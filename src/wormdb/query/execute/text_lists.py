@@ -29,7 +29,7 @@ from wormdb.bql.search.expression import (
     terms_of,
 )
 from wormdb.bql.search.rank import Scorer, matches, round_length
-from wormdb.engine.lists.postings import BEST_KEPT, find_best
+from wormdb.engine.lists.postings import find_best
 from wormdb.engine.state.view import id_keys
 from wormdb.system.installed import load
 
@@ -132,10 +132,7 @@ class _JoinedWords:
 
     def best(self, count: int) -> tuple[Places, Floats]:
         """The best first, ties in order of place: these many, or all if there are fewer."""
-        if self.word is None or count > BEST_KEPT:
-            return find_best(self.places, self.scores, count)
-        places, scores = self.word.best(self.scores)
-        return places[:count], scores[:count]
+        return find_best(self.places, self.scores, count) if self.word is None else self.word.best(self.scores, count)
 
 
 def _join(search: Search, words: Mapping[SearchTerm, Word], reader: TextReader, run: int) -> _JoinedWords | None:
