@@ -52,7 +52,7 @@ def _find_index(query: SearchQuery, facts: Facts) -> TextFacts:
         return found
     if len(names) != 1:
         reason = f"there are {len(names)} text indexes: {', '.join(names)}" if names else "there is no text index"
-        fix = 'name fields: {"query": "red shoes", "fields": ["title^3", "body"]}'
+        fix = 'create one with create_text_index, or name fields: {"query": "red shoes", "fields": ["title^3", "body"]}'
         if names:
             fix = f'name one: {{"query": "red shoes", "index": "{names[0]}"}}'
         raise InvalidRequestError(what, reason=reason, fix=fix)
