@@ -100,7 +100,7 @@ def check_ways(things: Collection[Document], text: str, expected: list[tuple[Any
         assert told(things.find({"_id": {"$lt": 5}}, search=text, strategy=strategy, limit=2)) == low[:2]
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 5)
 @given(state=st.dictionaries(IDS, BODIES, min_size=3), data=st.data())
 def test_what_one_run_has_is_pruned_and_kept_as_its_documents_say(state: dict[Any, Any], data: st.DataObject) -> None:
     with wormdb.connect(MemoryStore(), settings=wormdb.Settings(forward="manual")) as database:

@@ -103,7 +103,7 @@ class TextScan(msgspec.Struct, frozen=True):
     index: str | None = None
     """The text index whose lists tell; without it all documents are read."""
     is_bare: bool = False
-    """Whether nothing but ids is shown: then lists tell all that there is."""
+    """Whether lists tell all that is shown: nothing but ids, and every candidate is a row."""
 
 
 class Intersection(msgspec.Struct, frozen=True):

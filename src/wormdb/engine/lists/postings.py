@@ -26,6 +26,7 @@ from wormdb.engine.lists.text_kind import TextKind
 from wormdb.engine.state.view import id_key
 from wormdb.format import json
 from wormdb.format.list_part import IDS_PER_PAGE
+from wormdb.settings import KIB
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.engine.lists.read import ListReader, RunList
     from wormdb.engine.lists.shelf import ListShelf
     from wormdb.engine.state.view import View
-    from wormdb.format.list_part import IdPage
+    from wormdb.format.list_part import TextArray
 
     Places = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
@@ -53,6 +54,10 @@ _ENTRY_MEMORY: Final = 16
 """Bytes of an entry beside its times and levels: its place, and what it counts."""
 BEST_KEPT: Final = 64
 """Of the entries of a word, the best are kept in their order: these many, and they take as much again."""
+_IDS_MEMORY: Final = 256 * KIB
+"""Of a page of ids that is at hand, at most …"""
+_ID_SHORT: Final = 128
+"""… where ids have about this many bytes."""
 _PUT_IN_ORDER: Final = 512
 """Values up to which all are put in order, also if few of them are taken."""
 
@@ -103,6 +108,8 @@ def find_best(places: Places, values: Floats, count: int) -> tuple[Places, Float
 
     No requests.
     """
+    if len(values) == 1 and count:
+        return places, values
     if len(values) > max(_PUT_IN_ORDER, 2 * count):
         least = load("numpy", "text").partition(values, len(values) - count)[len(values) - count]
         is_first = values >= least
@@ -139,7 +146,7 @@ class TextReader:
 
     def __post_init__(self) -> None:
         self._numpy = load("numpy", "text")
-        self._pages: dict[tuple[int, int], IdPage] = {}
+        self._pages: dict[tuple[int, int], TextArray | list[bytes]] = {}
         """Pages of ids that are at hand, by run and number: few beside all that may be kept."""
         runs = ",".join(run.parts[0].name if run.parts else "" for run in self.lists.head.runs)
         self._state = f"{'' if self.lists.folder is None else self.lists.folder.folder}{runs}"
@@ -296,14 +303,22 @@ class TextReader:
         """The ids, as JSON, of some documents of a run. Costs as `ListReader.ids_at`."""
         pages = self._pages
         try:
-            return [pages[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for place in places]
+            return [pages[run, place // IDS_PER_PAGE][place % IDS_PER_PAGE] for place in places]
         except KeyError:
-            found = self.lists.id_pages({(run, place // IDS_PER_PAGE) for place in places})
-        if self.lists.folder is not None and len(pages) + len(found) <= self.lists.folder.shelf.pages.bytes_max >> 18:
-            pages |= found
-        else:
+            wanted = {(run, place // IDS_PER_PAGE) for place in places}
+        known = {key: held for key in wanted if (held := pages.get(key)) is not None}
+        known |= {key: self._listed(page.ids) for key, page in self.lists.id_pages(wanted - known.keys()).items()}
+        most = 0 if self.lists.folder is None else self.lists.folder.shelf.pages.bytes_max // _IDS_MEMORY
+        if len(pages) + len(known) > most:
             pages.clear()
-        return [found[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for place in places]
+        if len(known) <= most:
+            pages |= known
+        return [known[run, place // IDS_PER_PAGE][place % IDS_PER_PAGE] for place in places]
+
+    def _listed(self, ids: TextArray) -> TextArray | list[bytes]:
+        """The ids of a page, at hand if they are short and the state has no tail, as one that is searched often."""
+        is_short = len(ids) > 0 and len(ids[0]) + len(ids[len(ids) - 1]) <= 2 * _ID_SHORT
+        return list(ids) if is_short and self.is_one_run else ids
 
 
 def open_texts(view: View, name: str, shelf: ListShelf) -> TextReader | None:

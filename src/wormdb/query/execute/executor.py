@@ -485,6 +485,12 @@ class Executor:
         yield from in_batches([key for key, _ in found], demand, is_sure=True)
 
     def _part(self, node: Part, demand: Demand) -> Iterator[RowBatch]:
+        child = node.child
+        if type(child) is TextScan and child.is_bare and not node.offset and demand.rows is None:
+            return self._run(child, Demand(node.limit, is_firm=True))  # it stops by itself
+        return self._cut(node, demand)
+
+    def _cut(self, node: Part, demand: Demand) -> Iterator[RowBatch]:
         # Which rows are in a part depends on their order; how many there are does not.
         in_order = demand.in_order or not self.request.is_count
         wanted = node.limit if demand.rows is None else demand.rows

@@ -62,20 +62,37 @@ def search_texts(executor: Executor, node: TextScan, demand: Demand) -> Iterator
     reader, texts = None, getattr(executor.source, "texts", None)  # not isinstance: that takes as long as a search
     if node.index is not None and texts is not None:
         reader = texts(node.index)
-    if reader is not None:
-        return _found_by_lists(executor, node, reader, demand)
-    return _found_by_scan(executor, node, demand)
+    if reader is None:
+        return _found_by_scan(executor, node, demand)
+    found_by = _found_ids if node.is_bare else _found_by_lists
+    return found_by(executor, node, reader, demand)
 
 
 def _found_by_scan(executor: Executor, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
     found = rank_batches(node.search, node.filter, executor.documents())
     executor.scores.update(found)
+    if demand.is_firm:
+        found = found[: demand.rows]
     yield from in_batches([key for key, _ in found], demand, is_sure=True)
+
+
+def _found_ids(executor: Executor, node: TextScan, reader: TextReader, demand: Demand) -> Iterator[RowBatch]:
+    """Rows of which nothing but the id is shown, no more than are taken."""
+    left = demand.rows if demand.is_firm else None
+    for some in search_lists(node.search, reader, is_sure=True, first=demand.first, has_keys=False):
+        executor.look(len(some.ids))
+        found = IdBatch(json.decode(b"[" + b",".join(some.ids) + b"]", name="document ids"), some.scores)
+        if left is not None:
+            if len(some.ids) >= left:
+                yield found.cut(0, left)
+                return
+            left -= len(some.ids)
+        yield found
 
 
 def _found_by_lists(executor: Executor, node: TextScan, reader: TextReader, demand: Demand) -> Iterator[RowBatch]:
     """Where there is a phrase or a filter, documents of candidates are fetched until enough pass."""
-    if not node.is_bare and not executor.request.is_count and is_list_source(executor.source):
+    if not executor.request.is_count and is_list_source(executor.source):
         executor.source.expect_documents()
     search, tree = node.search, node.search.tree
     assert tree is not None, "something can be found"
@@ -84,12 +101,8 @@ def _found_by_lists(executor: Executor, node: TextScan, reader: TextReader, dema
     is_told = is_sure and passes is None
     # Of candidates that are held against documents some do not pass: a second fetch is a round more.
     size = demand.first if is_told else min(max(4 * demand.first, _CHECKED_FIRST), _AT_ONCE)
-    is_bare = is_told and node.is_bare
-    for some in search_lists(search, reader, is_sure=is_sure, first=size, has_keys=not is_bare):
+    for some in search_lists(search, reader, is_sure=is_sure, first=size, has_keys=True):
         executor.look(len(some.ids))
-        if is_bare:
-            yield IdBatch(json.decode(b"[" + b",".join(some.ids) + b"]", name="document ids"), some.scores)
-            continue
         executor.scores.update(zip(some.keys, some.scores, strict=True))
         if is_told:
             # What lists say of a document that is not there must not be seen; a number may trust them.

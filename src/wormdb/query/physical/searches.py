@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.bql.search.expression import has_phrases
-from wormdb.bql.tree import EVERYTHING, shape_text
+from wormdb.bql.tree import EVERYTHING, MatchAll, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.plan import Fetch, Node, Order, Part, TextScan
 from wormdb.schema.problems import did_you_mean
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wormdb.query.request import QueryRequest
     from wormdb.query.sources.source import Facts, TextFacts
 
-__all__ = ["SCAN_REASON", "arrange", "find_scan", "is_listed", "resolve_search", "shape_of", "shows_ids_only"]
+__all__ = ["SCAN_REASON", "arrange", "find_scan", "is_listed", "resolve_search", "shape_of"]
 
 SCAN_REASON = "every document is read and scored"
 
@@ -84,12 +84,14 @@ def shape_of(request: QueryRequest, search: Search, facts: Facts) -> Hashable:
     )
 
 
-def shows_ids_only(request: QueryRequest) -> bool:
-    """Whether rows of a text search show nothing but their ids: then lists tell all, as they tell a number."""
+def _is_bare(request: QueryRequest, search: Search, tree: Filter) -> bool:
+    """Whether rows show nothing but their ids, and lists tell all of them: no filter and no phrase decides."""
     projection = request.projection
-    if projection is None or not projection.is_id:
+    if projection is None or not projection.is_id or type(tree) is not MatchAll:
         return False
-    return request.near is None and not request.sort.fields and not request.is_raw and not request.is_count
+    if request.near is not None or request.sort.fields or request.is_raw or request.is_count:
+        return False
+    return search.needed is not None or not (search.tree is None or has_phrases(search.tree))
 
 
 def find_scan(root: Node) -> TextScan | None:
@@ -104,7 +106,7 @@ def arrange(request: QueryRequest, search: Search, tree: Filter, index: str | No
 
     No requests.
     """
-    is_bare = index is not None and shows_ids_only(request)
+    is_bare = index is not None and _is_bare(request, search, tree)
     root: Node = TextScan(search, tree, index, is_bare)
     if not is_bare and not request.is_count:
         root = Fetch(root)

@@ -365,7 +365,7 @@ def _search_plan(request: QueryRequest, query: SearchQuery, facts: Facts, cache:
     if cache is None or search.tree is None:
         return _search_plans(request, search, facts)[0]
     key = searches.shape_of(request, search, facts)
-    if (choice := cache.find(key, facts)) is not None:
+    if (choice := cache.find_fresh(key, facts)) is not None:
         tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
         if not isinstance(tree, MatchNone):
             strategy: Strategy = "index_lookup" if choice.way[1:] else "full_scan"

@@ -118,8 +118,7 @@ class RootKnowledge:
         from wormdb.query.sources.vectors import open_nearest
 
         overlay, number, definition, held = self._nearest.get(name, (None, 0, None, None))
-        is_same = overlay is view.overlay and number == view.number and definition is view.definition
-        if held is None or not is_same:
+        if held is None or overlay is not view.overlay or number != view.number or definition is not view.definition:
             held = open_nearest(view, name, ledger)
             self._nearest[name] = (view.overlay, view.number, view.definition, held)
         return held
@@ -422,7 +421,6 @@ class EngineSource:
     """One view of one ledger. Costs what the view's own reads cost; what is learned of its root is kept."""
 
     __slots__ = ("_known", "facts", "ledger", "view")
-
     facts: Facts
     """As `QuerySource`, made when they are first asked for. Raises CorruptionError for a damaged root."""
 
@@ -433,8 +431,7 @@ class EngineSource:
         self._known = knowledge_of(view)
 
     def __getattr__(self, name: str) -> Facts:
-        # Not `cached_property`, which takes a lock, nor a property, which is a call each time: queries ask often.
-        if name != "facts":
+        if name != "facts":  # not `cached_property`, which takes a lock: every query comes here
             raise AttributeError(name)
         self.facts = self._known.facts(self.view, self.ledger)
         return self.facts
@@ -478,12 +475,11 @@ class EngineSource:
         """As `ListSource`. What lies on top of a state is in no list."""
         if isinstance(self.view.overlay, TopOverlay):
             return None
-        shelf = self.ledger.trees.lists
-        held = shelf.texts.get(name)
+        held = self.ledger.trees.lists.texts.get(name)
         if held is None or not held.is_of(self.view):
             from wormdb.engine.lists.postings import open_texts  # most collections have none
 
-            held = open_texts(self.view, name, shelf)
+            held = open_texts(self.view, name, self.ledger.trees.lists)
         return held
 
     def nearest(self, name: str) -> Candidates:
