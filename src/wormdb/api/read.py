@@ -7,8 +7,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-import msgspec
-
 from wormdb.api.access import NOW
 from wormdb.api.document import SelectedRow, show_text, with_id
 from wormdb.api.options import check_query
@@ -311,7 +309,7 @@ class QueryRun(Generic[T]):
 
     def behind(self, order: bytes | None) -> QueryRun[T]:
         """The same question to the same state, for the rows behind one in its order. No requests."""
-        query = msgspec.structs.replace(self.query, request=replace(self.query.request, after=order))
+        query = replace(self.query, request=replace(self.query.request, after=order))
         return QueryRun(self.access, query, self._state)
 
     def is_planned_alike(self) -> bool:

@@ -7,8 +7,6 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-import msgspec
-
 from wormdb.api.calls import CallKind, limited, reads, traced
 from wormdb.api.document import with_id
 from wormdb.api.options import CheckedQuery, WrittenFilter, check_query, page_token, refuse_beside_near
@@ -183,7 +181,7 @@ class Results(Generic[T]):
             raise InvalidRequestError(
                 f"{name} of a page", reason="a page goes on in the order of the one before", fix="leave out page"
             )
-        return Results(self._access, msgspec.structs.replace(self._query, request=replace(request, **changed)))
+        return Results(self._access, replace(self._query, request=replace(request, **changed)))
 
     # --- rows ---
 
