@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ROWS = 4_000
 FIND_BY_INDEX = 150
 FIND_BY_ID = 60
+SEARCH_IDS = 140
 CURSOR_ROW = 15
 
 
@@ -55,6 +56,26 @@ def test_an_equality_by_index_of_one_row(things: Collection[Document]) -> None:
     assert requests_of(things, find) == 1
     assert things.explain({"code": "c00007"}).strategy == "index_lookup"
     assert count_calls(find) <= FIND_BY_INDEX
+
+
+def test_a_search_for_ids_and_scores() -> None:
+    """The words, the plan, their lists, the best and the rows; one row more is one call more at most."""
+    with wormdb.connect("memory://warm-search") as database:
+        texts = database["texts"]
+        texts.insert_many({"id": f"t{row:05}", "note": f"as it is {row % 50}"} for row in range(ROWS))
+        texts.forward()
+        texts.create_text_index(["note"], language="english")
+
+        def search(limit: int) -> None:
+            found = texts.find(search="is it", limit=limit, select=["_id"])
+            assert len([(row["id"], score) for row, score in found.scored()]) == limit
+
+        for limit in (1, 10, 1, 10):
+            search(limit)
+        assert requests_of(texts, lambda: search(10)) == 1
+        one, ten = count_calls(lambda: search(1)), count_calls(lambda: search(10))
+        assert ten <= SEARCH_IDS
+        assert ten - one <= 9
 
 
 def test_other_conditions_beside_the_one_that_the_index_has(things: Collection[Document]) -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 import wormdb
 from tests.engine.lists.rig import BUCKETS, WORDS, with_kinds
-from tests.engine.sweeps.commits import World
+from tests.engine.sweeps.commits import World, world_of
 from tests.jobs.rig import empty_place, pipeline
 from tests.maintenance.damage import damage
 from wormdb.api.database import Database
+from wormdb.bql.search.fields import parse_fields
 from wormdb.engine.commit.define import create_index
 from wormdb.engine.lists.advance import ListEdit
-from wormdb.engine.lists.definition import kind_for
+from wormdb.engine.lists.definition import kind_for, list_index
 from wormdb.engine.lists.draft import ListDraft, RunDraft
 from wormdb.engine.lists.read import read_lists
 from wormdb.engine.lists.shelf import ListFolder, ListShelf
+from wormdb.engine.lists.text_kind import TextKind
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.state.successor import following_root
 from wormdb.errors import CorruptionError
@@ -29,6 +32,7 @@ from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection
@@ -38,29 +42,34 @@ if TYPE_CHECKING:
     from wormdb.format.list_run import ListHead
     from wormdb.format.root import Root
     from wormdb.maintenance.collection import StoredCollection
+    from wormdb.storage.store import Store
 
 SETTINGS = Settings(forward="manual", forward_interval_ms=0, cache_bytes=0)
 PATHS = EnginePaths.of_collection("things/")
+TEXT = list_index("byText", TextKind(parse_fields(["text^2", "more"], "english")))
+"""The words of texts, as users index them."""
+ALL = (WORDS, BUCKETS, TEXT)
 
 with_kinds()
 
 
-def database_on(world: World) -> Database:
+def database_on(store: Store, seed: int = 3) -> Database:
+    world = world_of(store)
     return Database(
-        MeteredStore(world, clock=world.manual),
+        MeteredStore(store, clock=world.manual),
         SerialPool(),
         settings=SETTINGS,
         schema=None,
         actor=None,
         clock=world.manual,
-        chance=SeededChance(3),
+        chance=SeededChance(seed),
     )
 
 
 def filled(world: World) -> Collection[Document]:
     """Lists in two runs, of which the newer takes entries back."""
     things = database_on(world)["things"]
-    for index in (WORDS, BUCKETS):
+    for index in ALL:
         ledger = things._ledger
         ledger.commit(create_index(ledger.batch_id(), index, seen=ledger.view()))
     things.insert_many([{"id": f"t{number:02d}", "text": f"red w{number % 7}", "n": number} for number in range(30)])
@@ -71,8 +80,8 @@ def filled(world: World) -> Collection[Document]:
     return things
 
 
-def site_on(world: World) -> StoredCollection:
-    return database_on(world)._site("things/")
+def site_on(store: Store, seed: int = 3) -> StoredCollection:
+    return database_on(store, seed)._site("things/")
 
 
 def root_on(world: World) -> Root:
@@ -104,7 +113,7 @@ def test_lists_as_they_are_written_are_sound() -> None:
 
 
 @pytest.mark.parametrize("how", ["flip", "truncate", "delete"])
-@pytest.mark.parametrize("name", ["byWord", "byBucket"])
+@pytest.mark.parametrize("name", ["byWord", "byBucket", "byText"])
 def test_damage_of_lists_is_found_and_mended(how: str, name: str) -> None:
     world = World()
     filled(world)
@@ -117,24 +126,28 @@ def test_damage_of_lists_is_found_and_mended(how: str, name: str) -> None:
         assert verify(site_on(hurt)).findings == ()
 
 
+@pytest.mark.parametrize("index", [WORDS, TEXT], ids=["words", "text"])
 @pytest.mark.parametrize("lie", ["lacks", "has", "counts"])
-def test_lists_that_do_not_say_what_the_documents_say_are_found_and_mended(lie: str) -> None:
+def test_lists_that_do_not_say_what_the_documents_say_are_found_and_mended(lie: str, index: Index) -> None:
     world = World()
     filled(world)
-    site, index = site_on(world), WORDS
+    site = site_on(world)
     state = site.register.read()
     root = state.root
     assert root is not None
     stored = root.index(index.name)
     assert stored is not None
     assert stored.lists is not None
-    draft = RunDraft([b'"t05"'], [False], {}, (0, 0))
+    width = len(stored.lists.tally)
+    draft = RunDraft([b'"t05"'], [False], {}, (0,) * width)
     if lie == "lacks":
         draft.lists = {b"red": ListDraft(gone=[0])}
     elif lie == "has":
-        draft.lists = {b"red ": ListDraft([0], [b"\1\2\0"])}
+        columns = kind_for(index).columns
+        assert columns is not None
+        draft.lists = {b"red ": ListDraft([0], [b"\1" * sum(columns)])}
     else:
-        draft.tally = (1, 0)
+        draft.tally = (1, *(0,) * (width - 1))
     edit = ListEdit(stored.lists, things_folder(site, root, index), kind_for(index), site.writer, 1)
     edit.add(draft, root.applied)
     changed = msgspec.structs.replace(stored, lists=edit.head, entries=edit.head.entries)
@@ -151,6 +164,32 @@ def test_lists_that_do_not_say_what_the_documents_say_are_found_and_mended(lie: 
     assert verify(site_on(world)).findings == ()
 
 
+def test_a_repair_of_words_may_end_at_any_write() -> None:
+    """Whatever was done by then, documents are there, no search is wrong, and another repair ends it."""
+    world = World()
+    filled(world)
+    assert damage(world, f"{PATHS.index('byText')}{head_on(world, 'byText').names[0]}", "delete")
+    expected = searched(world, "full_scan")
+    calm = FaultStore(world.copy())
+    repair(site_on(calm))
+    # What a read leaves behind is what the write before it left.
+    writes = [trace.number for trace in calm.trace if trace.verb in {"put", "delete", "delete_many"}]
+    assert len(writes) == 3  # ids, lists, the root
+    for number in writes:
+        hurt = world.copy()
+        with suppress(SimulatedCrash):
+            repair(site_on(FaultStore(hurt, {number: Fault.CRASH_AFTER})))
+        assert searched(hurt, "full_scan") == expected
+        repair(site_on(hurt, seed=4))
+        assert verify(site_on(hurt)).findings == ()
+        assert searched(hurt, "index_lookup") == expected
+
+
+def searched(world: World, strategy: Any) -> list[tuple[str, float]]:
+    found = database_on(world)["things"].find(search={"query": "red OR w3", "index": "byText"}, strategy=strategy)
+    return [(row["id"], score) for row, score in found.scored()]
+
+
 def things_folder(site: StoredCollection, root: Root, index: Index) -> ListFolder:
     return ListShelf(site.store, site.paths, site.pool).folder(root, index.name)
 
@@ -158,7 +197,7 @@ def things_folder(site: StoredCollection, root: Root, index: Index) -> ListFolde
 def test_a_reader_believes_no_byte_of_lists_unchecked() -> None:
     world = World()
     filled(world)
-    for index in (WORDS, BUCKETS):
+    for index in ALL:
         for victim in head_on(world, index.name).names:
             hurt = world.copy()
             damage(hurt, f"{PATHS.index(index.name)}{victim}", "flip")
@@ -170,14 +209,18 @@ def test_a_reader_believes_no_byte_of_lists_unchecked() -> None:
 def test_garbage_collection_keeps_what_the_root_names_and_removes_what_it_retired() -> None:
     world = World()
     things = filled(world)
-    before = {f"{PATHS.index(name)}{one}" for name in ("byWord", "byBucket") for one in head_on(world, name).names}
+    before = {
+        f"{PATHS.index(name)}{one}" for name in ("byWord", "byBucket", "byText") for one in head_on(world, name).names
+    }
     for turn in range(4):
         things.save({"id": f"x{turn}", "text": "green", "n": turn})
         things.forward()
     for _ in range(3):
         database_on(world)["things"].gc()
         world.manual.advance(2 * 86_400)
-    after = {f"{PATHS.index(name)}{one}" for name in ("byWord", "byBucket") for one in head_on(world, name).names}
+    after = {
+        f"{PATHS.index(name)}{one}" for name in ("byWord", "byBucket", "byText") for one in head_on(world, name).names
+    }
     there = {info.key for page in world.list(PATHS.indexes) for info in page.objects}
     assert there == after
     assert before - after
@@ -188,7 +231,7 @@ def test_a_rebuild_makes_the_same_lists_and_learns_anew() -> None:
     place = empty_place()
     with wormdb.connect(place, settings=wormdb.Settings(forward="manual", block_bytes=900)) as database:
         things = database["things"]
-        for index in (WORDS, BUCKETS):
+        for index in ALL:
             ledger = things._ledger
             ledger.commit(create_index(ledger.batch_id(), index, seen=ledger.view()))
         rows = ({"id": f"t{number:02d}", "text": f"red w{number % 7}", "n": number} for number in range(40))
@@ -196,7 +239,7 @@ def test_a_rebuild_makes_the_same_lists_and_learns_anew() -> None:
         things.delete("t07")
         things.forward()
         done = pipeline(database, collection="things").rebuild(RebuildOptions(block_bytes=900))
-        assert [(one.name, one.entries) for one in done.indexes] == [("byBucket", 39), ("byWord", 78)]
+        assert [(one.name, one.entries) for one in done.indexes] == [("byBucket", 39), ("byText", 78), ("byWord", 78)]
         site = database._site("things/")
         assert verify(site).findings == ()
         root = site.register.read().root
@@ -214,4 +257,4 @@ def test_an_index_says_what_it_is_and_when_it_is_outgrown() -> None:
     assert (found.state, found.entries, found.runs, found.is_outgrown) == ("ready", 29, 2, True)
     assert found.size == head_on(world, "byBucket").size
     assert not things.describe_index("byWord").is_outgrown
-    assert [each.name for each in things.indexes()] == ["_id", "byBucket", "byWord"]
+    assert [each.name for each in things.indexes()] == ["_id", "byBucket", "byText", "byWord"]

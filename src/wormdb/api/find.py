@@ -588,10 +588,9 @@ class QueryMethods(Generic[T]):
     # --- inside ---
 
     def _results(self, filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Results[Any]:
-        from wormdb.api.options import check_query
-        from wormdb.api.results import Results
+        from wormdb.api.results import make_results
 
-        return Results(self._access, check_query(self._access, filter, options, is_single=is_single))
+        return make_results(self._access, filter, options, is_single=is_single)
 
     @property
     def _aggregator(self) -> Aggregator[T]:

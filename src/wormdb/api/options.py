@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from itertools import repeat
 from operator import is_not
@@ -14,7 +15,8 @@ from zlib import crc32
 from wormdb.api.access import Access, Freshness
 from wormdb.api.text_search import may_have_text, read_text_options
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection import parse_projection, write_projection
+from wormdb.bql.projection import Projection, parse_projection, write_projection
+from wormdb.bql.search.search import SearchQuery
 from wormdb.bql.sorting import SortSpec, WrittenSort, parse_sort
 from wormdb.bql.tree import EVERYTHING, Compare, Filter, FunctionCall, has_calls
 from wormdb.engine.state.definition import functions_of
@@ -239,6 +241,9 @@ def check_query(
     Raises InvalidRequestError with all mistakes of the first part that has some, and LimitExceededError. No requests,
     but for a filter with functions: 1 GET, as they are now.
     """
+    is_plain = filter is None and first is None and not is_single
+    if is_plain and (searching := _search_query(access, options)) is not None:
+        return searching
     what = f"a query of {access.writer.name}"
     known = _KNOWN_OF_ONE if is_single else _KNOWN
     if not options.keys() <= known.keys():
@@ -290,6 +295,34 @@ def check_query(
         _tell_typos(access, access.writer.model, query.request)
     page = options.get("page")
     return query if page is None else _after(query, page)
+
+
+def _search_query(access: Access[Any], options: Mapping[str, Any]) -> CheckedQuery | None:
+    """The question of a text search with a limit and names of fields at most, as most are; None for any other."""
+    text, limit, names = options.get("search"), options.get("limit"), options.get("select")
+    if type(text) is not str:
+        return None
+    if not options.keys() <= _SEARCHING or options.get("populate") is not None or options.get("raw") is not None:
+        return None
+    if limit is not None and (type(limit) is not int or limit < 1):
+        return None
+    if names is not None and (type(names) is not list or {*map(type, names)} != _TEXTS):
+        return None
+    projection = None if names is None else _shown_fields(tuple(names))
+    request = QueryRequest(limit=limit, projection=projection, search=SearchQuery(text))
+    if access.writer.model is not None:
+        _tell_typos(access, access.writer.model, request)
+    return CheckedQuery(request, access.ledger.collection)
+
+
+_TEXTS: Final = {str}
+_SEARCHING: Final = {"search", "limit", "select", "populate", "raw"}
+
+
+@lru_cache(maxsize=256)
+def _shown_fields(names: tuple[str, ...]) -> Projection:
+    """What shows some fields: the same object for the same names, which many queries of a program have."""
+    return parse_projection(names, query=EVERYTHING)
 
 
 def _tell_typos(access: Access[Any], model: Model, request: QueryRequest) -> None:

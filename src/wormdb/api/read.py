@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import StoredVersion, View
     from wormdb.files.foreign.answer import ForeignAnswer
-    from wormdb.query.execute.answer import Hit
+    from wormdb.query.execute.answer import Hit, RankedRows
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import QueryRequest
@@ -70,6 +70,10 @@ class LogState(Generic[T]):
         access, source = self.access, self.source
         cache = access.plans if type(source) is EngineSource else None
         return answer.run(request, source, cache=cache, clock=access.clock)
+
+    def ranked(self, request: QueryRequest, *, with_hits: bool = True) -> Iterator[RankedRows]:
+        """The rows of an answer with scores, in parts. Costs what its plan costs."""
+        return answer.run_ranked(request, self.source, cache=self._cache, clock=self.access.clock, with_hits=with_hits)
 
     def is_planned_alike(self, request: QueryRequest) -> bool:
         """Whether a request has the same plan for its first rows as for all of them. No requests."""
@@ -139,6 +143,11 @@ class NotedState(LogState[T]):
         self._note(request)
         return LogState.hits(self, request)
 
+    def ranked(self, request: QueryRequest, *, with_hits: bool = True) -> Iterator[RankedRows]:
+        """As `LogState`."""
+        self._note(request)
+        return LogState.ranked(self, request, with_hits=with_hits)
+
     def count(self, request: QueryRequest) -> int:
         """As `LogState`."""
         self._note(request)
@@ -188,6 +197,10 @@ class FileState(Generic[T]):
         """The rows of an answer. Costs what its strategy costs."""
         # Their texts are as the other program wrote them: what callers see is made of the values.
         return self.answer.hits(replace(request, is_raw=False) if request.is_raw else request)
+
+    def ranked(self, request: QueryRequest, *, with_hits: bool = True) -> Iterator[RankedRows]:  # noqa: ARG002 - they always are there
+        """The rows of an answer with scores, one by one. Costs what its strategy costs."""
+        return (answer.RankedRows(answer.scores_of((hit,)), [hit]) for hit in self.hits(request))
 
     def count(self, request: QueryRequest) -> int:
         """How many rows an answer has."""
@@ -326,12 +339,30 @@ class QueryRun(Generic[T]):
             yield (first,)
             yield rows
 
+    def scored(self, request: QueryRequest) -> Iterator[Iterable[tuple[Any, float]]]:
+        """The rows of a request with scores as `show` has them, each with its score, in parts; else as `hits`."""
+        # Rows of ids are made here, unless there is more to them than `SelectedRow` shows.
+        with_hits = self.query.is_raw or bool(self.query.scores)
+
+        def begin(state: AnyState[T]) -> tuple[Iterator[RankedRows], RankedRows | None]:
+            parts = state.ranked(request, with_hits=with_hits)
+            return parts, next(parts, None)
+
+        parts, part = self.attempt(begin)
+        while part is not None:
+            self._is_shown = True
+            rows = self.show(part.hits) if part.ids is None else [SelectedRow(id=identity) for identity in part.ids]
+            yield zip(rows, part.scores, strict=True)
+            part = next(parts, None)
+
     def show(self, hits: Sequence[Hit]) -> list[Any]:
         """Rows as callers see them: documents in their type, plain dicts if they are parts of documents, or JSON."""
         if self.query.is_raw:
             return [json.encode(self._with_scores(hit)) if hit.text is None else show_text(hit.text) for hit in hits]
-        if self.query.request.projection is not None or self.query.populate or self.query.scores:
+        if self.query.scores:
             return [SelectedRow(self._with_scores(hit)) for hit in hits]
+        if self.query.request.projection is not None or self.query.populate:
+            return [SelectedRow(with_id(hit.document)) for hit in hits]
         return (self._state or self.state).show(hits, is_past=self.query.is_past)
 
     def _with_scores(self, hit: Hit) -> dict[str, Any]:

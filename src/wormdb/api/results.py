@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from wormdb.api.calls import CallKind, limited, reads, traced
 from wormdb.api.document import with_id
-from wormdb.api.options import CheckedQuery, page_token, refuse_beside_near
+from wormdb.api.options import CheckedQuery, WrittenFilter, check_query, page_token, refuse_beside_near
 from wormdb.api.read import AnyState, QueryRun, open_state
 from wormdb.bql.projection import Branch, Part, Projection, Whole, parse_projection, paths_of, project
 from wormdb.engine.blocks.portion import DOCUMENT, Portion
@@ -17,11 +17,12 @@ from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.format.path import Path, get_direct, parse_path
+from wormdb.query.execute.answer import scores_of
 from wormdb.settings import POPULATE_ROWS
 from wormdb.system.deadline import stepwise, within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import polars as pl
     import pyarrow as pa
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.query.execute.populate import Reference
     from wormdb.query.request import QueryRequest
 
-__all__ = ["PREVIEW_ROWS", "Results", "html_table", "text_table"]
+__all__ = ["PREVIEW_ROWS", "Results", "html_table", "make_results", "text_table"]
 
 
 # --- Some rows for people: a small table as text for a terminal, or as HTML for a notebook.
@@ -207,7 +208,15 @@ class Results(Generic[T]):
                 reason="only rows that were ranked have scores",
                 fix='ask with search="red shoes", or near={"embedding": {"vector": [0.1, 0.2], "k": 10}}',
             )
-        return ((cast("T", row), _score(hit)) for hit, row in self._rows())
+        return chain.from_iterable(self._scored())
+
+    def _scored(self) -> Iterator[Iterable[tuple[T, float]]]:
+        """The rows of `scored`, those together that the query finds together."""
+        request = self._run.request()
+        if self._references or request.deadline is not None:
+            rows = self._populated(self._hits(request)) if self._references else self._rows()
+            return iter([((cast("T", row), _score(hit)) for hit, row in rows)])
+        return self._run.scored(request)
 
     def highlights(self, chars: int = 160) -> Iterator[tuple[T, list[Highlight]]]:
         """The rows of a query with `search`, each with the parts of its texts that have words of the search.
@@ -393,6 +402,13 @@ class Results(Generic[T]):
         return rows[:PREVIEW_ROWS], len(rows) > PREVIEW_ROWS
 
 
+def make_results(
+    access: Access[Any], written: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False
+) -> Results[Any]:
+    """What a filter and options find; with `is_single` one row. Raises and costs as `check_query`."""
+    return Results(access, check_query(access, written, options, is_single=is_single))
+
+
 # --- refs ---
 
 
@@ -460,7 +476,7 @@ def _ranked_table(state: AnyState[Any], request: QueryRequest) -> pa.Table:
 
     def read(state: AnyState[Any], request: QueryRequest, paths: list[str]) -> Iterator[Portion]:
         hits = list(state.hits(request))
-        scores.extend(map(_score, hits))
+        scores.extend(scores_of(hits))
         yield from state.portions((_held(hit, request.projection) for hit in hits), paths)
 
     table = _joined(state, request, read)
@@ -468,8 +484,7 @@ def _ranked_table(state: AnyState[Any], request: QueryRequest) -> pa.Table:
 
 
 def _score(hit: Hit) -> float:
-    assert hit.score is not None, "ranked rows have scores"
-    return hit.score
+    return scores_of((hit,))[0]
 
 
 def _portions(state: AnyState[Any], request: QueryRequest, paths: list[str]) -> Iterator[Portion]:

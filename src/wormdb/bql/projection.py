@@ -92,6 +92,13 @@ class Projection:
     parts: Branch
     arrays: tuple[str, ...] = ()
     """The arrays of which the query's match is shown."""
+    is_id: bool = field(init=False, compare=False)
+    """Whether it shows the id and nothing else."""
+
+    def __post_init__(self) -> None:
+        parts = self.parts.parts
+        is_id = self.mode == "include" and len(parts) == 1 and type(parts.get("_id")) is Whole
+        object.__setattr__(self, "is_id", is_id)
 
 
 EVERYTHING: Final = Projection("exclude", Branch({}))

@@ -181,9 +181,9 @@ class TextArray:
             raise IndexError(place)
         if self._ends is None:
             start = place * self._width
-            return self._prefix + bytes(self._body[start : start + self._width])
+            return self._prefix + self._body[start : start + self._width]
         start = self._ends[place - 1] if place else 0
-        return self._prefix + bytes(self._body[start : self._ends[place]])
+        return self._prefix + self._body[start : self._ends[place]]
 
     def __iter__(self) -> Iterator[bytes]:
         body, prefix = bytes(self._body), self._prefix

@@ -102,6 +102,8 @@ class TextScan(msgspec.Struct, frozen=True):
     filter: Filter
     index: str | None = None
     """The text index whose lists tell; without it all documents are read."""
+    is_bare: bool = False
+    """Whether lists tell all that is shown: nothing but ids, and every candidate is a row."""
 
 
 class Intersection(msgspec.Struct, frozen=True):

@@ -158,6 +158,10 @@ class MemoryStore(Store):
 
     def probe(self, key: str) -> Probe:
         """The object or None, with the clock's time."""
+        self._lifetime.check()
+        check_key(key)
+        if key not in self._shelf.entries:  # most probes find nothing: they cost no error
+            return Probe(None, self._time())
         try:
             found = self.get(key)
         except NotFoundError:

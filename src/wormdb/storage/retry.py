@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.settings import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
 from wormdb.storage.store import OCTETS, Always, Store, WrappedStore
-from wormdb.system.deadline import Deadline, current, within
+from wormdb.system.deadline import Deadline, begin, current, end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -173,8 +173,11 @@ class RetryingStore(WrappedStore):
         """What `call` brings, tried again after errors of these kinds. Outside of any call it is one of its own."""
         deadline = current()
         if deadline is None and self._seconds is not None:
-            with within(Deadline(self._clock, self._seconds, "read_seconds")):
+            token = begin(Deadline(self._clock, self._seconds, "read_seconds"))
+            try:
                 return self._repeat(call, *arguments, kinds=kinds)
+            finally:
+                end(token)
         attempt = 0
         while True:
             attempt += 1

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import contents, doc, ident
 from wormdb.engine.state.definition import Definition
-from wormdb.engine.state.view import EmptyBase, Overlay, StoredVersion, View, id_key
+from wormdb.engine.state.view import EmptyBase, Overlay, StoredVersion, View, id_key, id_keys
+from wormdb.format import json
 from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
+from wormdb.format.values import normalize
 from wormdb.system.types import LogNumber, WriteId
+from wormdb.testing.strategies import ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -219,3 +222,9 @@ def test_nothing_is_in_the_base_of_a_collection_without_a_root() -> None:
     assert EmptyBase().get_many([b"x"]) == {}
     assert EmptyBase().place is None
     assert list(EmptyBase().scan()) == []
+
+
+@given(st.lists(ids(), max_size=5) | st.lists(st.text(min_size=1, max_size=3), max_size=5))
+def test_many_keys_are_those_of_each(identities: list[Any]) -> None:
+    encoded = [json.encode(normalize(identity)) for identity in identities]
+    assert id_keys(encoded) == list(map(id_key, encoded))

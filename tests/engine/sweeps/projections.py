@@ -10,6 +10,9 @@ from tests.engine.forward.compact_rig import compact_lists, rebuild_trees
 from tests.engine.lists.rig import BUCKETS, WORDS, with_kinds
 from tests.engine.sweeps.commits import Scenario, State, insert_model, unchanged, world_of
 from tests.engine.sweeps.updates import delete_where, update_where
+from wormdb.bql.search.fields import parse_fields
+from wormdb.bql.search.rank import rank_documents
+from wormdb.bql.search.search import SearchQuery
 from wormdb.engine.commit.define import change_definition, create_index
 from wormdb.engine.forward.compact import Aim
 from wormdb.engine.lists import calibrate, centroids
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from wormdb.api.document import Document
     from wormdb.engine.forward.renew import ListRenewal
 
-__all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED", "renew", "tiny_lists"]
+__all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED", "renew", "searched", "tiny_lists"]
 
 MANUAL = {"forward": "manual", "block_bytes": 400, "forward_interval_ms": 0}
 """Nobody forwards but who is told to; a block has a few documents."""
@@ -154,6 +157,60 @@ def _waiting_lists(database: Database) -> None:
     things.save({"id": "b", "n": 1, "text": "blue"})
     things.delete("c")
     _create_lists(things)
+
+
+def _texts(names: str, *words: str) -> list[dict[str, Any]]:
+    return [{"id": name, "title": f"{words[0]} {name}", "parts": [{"text": word} for word in words]} for name in names]
+
+
+def _create_text(things: Collection[Document], *, wait: bool = True) -> object:
+    fields = ["title^3", "parts.text"]
+    return things.create_text_index(fields, language="english", name="byText", wait=wait).state
+
+
+def _with_text(database: Database) -> None:
+    """Words in three runs, next to be merged, of which newer ones take back from older ones; the tail changes some."""
+    things = database["things"]
+    _create_text(things)
+    for names, words in (("abcde", ("red shoes", "run")), ("bc", ("running shoe",)), ("d", ("blue", "red red"))):
+        for document in _texts(names, *words):
+            things.save(document)
+        things.forward()
+    for document in _texts("ag", "blue running", "shoe"):
+        things.save(document)
+    things.delete("c")
+
+
+def _some_texts(database: Database) -> None:
+    things = database["things"]
+    things.insert_many([*_texts("abcdef", "red shoes", "run"), {"id": "x", "n": 8}])
+    things.forward()
+    things.save(_texts("d", "running")[0])
+
+
+def _waiting_text(database: Database) -> None:
+    _some_texts(database)
+    things = database["things"]
+    _create_text(things, wait=False)
+    things.save(_texts("b", "blue")[0])
+    things.delete("c")
+
+
+def _renew_text(things: Collection[Document]) -> object:
+    done: list[bool] = []
+    things._ledger.tend_lists(lambda lists: done.append(lists.renew("byText")))
+    return done
+
+
+def searched(things: Collection[Document]) -> None:
+    """An index of words is ready, and finds what the documents say."""
+    assert _states(things)["byText"] == "ready"
+    documents = [{**row, "_id": row["id"]} for row in things.find(select=["title", "parts"])]
+    fields = parse_fields(["title^3", "parts.text"], "english")
+    for text in ("shoe", "red run", "blue OR shoe -running", '"running shoe"', "title:r*"):
+        truth = rank_documents(SearchQuery(text).over(fields), documents)
+        found = things.find(search=text, strategy="index_lookup").scored()
+        assert [(score, row["id"]) for row, score in found] == [(score, row["_id"]) for score, row in truth]
 
 
 def _vectors(numbers: Sequence[int], turn: int = 0) -> list[dict[str, Any]]:
@@ -379,6 +436,13 @@ PROJECTED = (
     ),
     Scenario("drop lists", "things", _with_lists, _drop_lists, unchanged, settings=MANUAL, check=none_waits),
     Scenario("rebuild lists", "things", _with_lists, _rebuild, unchanged, settings=MANUAL, check=none_waits),
+    Scenario("forward text", "things", _with_text, _forward, unchanged, settings=MANUAL, check=searched),
+    Scenario("build text", "things", _waiting_text, _forward, unchanged, settings=MANUAL, check=searched),
+    Scenario(
+        "create text index", "things", _some_texts, _create_text, unchanged, "ready", settings=MANUAL, check=none_waits
+    ),
+    Scenario("rebuild text", "things", _with_text, _rebuild, unchanged, settings=MANUAL, check=searched),
+    Scenario("renew text", "things", _with_text, _renew_text, unchanged, [True], settings=MANUAL, check=searched),
     Scenario("build vectors", "things", _waiting_vectors, _forward, unchanged, settings=MANUAL, check=_renewed),
     Scenario("forward half renewed", "things", _half_renewed, _forward, unchanged, settings=MANUAL, check=_renewed),
     Scenario("renew vectors", "things", _with_vectors, renew, unchanged, [True], settings=MANUAL, check=_renewed),

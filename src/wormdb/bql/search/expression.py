@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+import msgspec
 
 from wormdb.bql.search.words import compared_text
 from wormdb.errors import InvalidRequestError, LimitExceededError
@@ -25,7 +27,7 @@ from wormdb.schema.problems import did_you_mean
 from wormdb.settings import FILTER_DEPTH_MAX, SEARCH_CHARS_MAX, SEARCH_WORDS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from wormdb.bql.search.fields import SearchFields
 
@@ -55,8 +57,7 @@ _PLAIN: Final = re.compile(r" *[0-9A-Za-z]+(?: +[0-9A-Za-z]+)* *")
 _FIELD: Final = re.compile(r"([^\W\d][\w.-]*):(?=[^\s/:])")
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTerm:
+class SearchTerm(msgspec.Struct, frozen=True):
     """One word, as it is compared."""
 
     term: str
@@ -170,7 +171,7 @@ def parse_search(text: object, fields: SearchFields) -> Expression:
     """
     written = _checked(text)
     if _PLAIN.fullmatch(written) and not _WORDS.intersection(words := written.split()):
-        plain = _plain_words(words, fields)
+        plain = _plain_words(written, fields) if len(words) <= SEARCH_WORDS_MAX else None
         if plain is not None:
             return plain
     reader = _SearchReader(written, fields)
@@ -182,14 +183,14 @@ def parse_search(text: object, fields: SearchFields) -> Expression:
     return tree
 
 
-def _plain_words(words: Sequence[str], fields: SearchFields) -> Expression | None:
+def _plain_words(text: str, fields: SearchFields) -> Expression | None:
     """What letters and digits with blanks between them ask for, as most searches are: all of the words.
 
-    None if there are too many, or none that counts.
+    None if none of them counts.
     """
-    term = fields.analyzer.counted
-    found = tuple(dict.fromkeys([SearchTerm(one) for word in words if (one := term(word)) is not None]))
-    return _joined(AllWords, found) if found and len(words) <= SEARCH_WORDS_MAX else None
+    found: dict[Any, None] = dict.fromkeys(fields.analyzer.terms(text))
+    found.pop(None, None)
+    return _joined(AllWords, tuple(map(SearchTerm, found))) if found else None
 
 
 def parse_text_search(text: object, fields: SearchFields) -> Expression | None:

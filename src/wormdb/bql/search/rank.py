@@ -19,7 +19,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from wormdb.bql.search.expression import (
     AllWords,
@@ -62,10 +65,10 @@ BM25_B: Final = 0.75
 """How much a long text counts against its words."""
 TIMES_MAX: Final = 255
 _LENGTH_EXACT: Final = 64
+_ONE_KIND: Final = {SearchTerm}
 
 
-@dataclass(frozen=True)
-class Search:
+class Search(msgspec.Struct, frozen=True):
     """What `search` asks for."""
 
     text: str
@@ -75,21 +78,23 @@ class Search:
     fields: SearchFields
     index: str | None = None
     """The text index that it names."""
+    terms: tuple[SearchTerm, ...] = ()
+    """The words that count, in their order; found in the tree."""
+    needed: tuple[SearchTerm, ...] | None = None
+    """The words, if a document is found exactly if it has all of them; None if there is more to it."""
 
-    @cached_property
-    def terms(self) -> tuple[SearchTerm, ...]:
-        """The words that count, in their order."""
-        return () if self.tree is None else scored_terms(self.tree)
-
-    @cached_property
-    def needed(self) -> tuple[SearchTerm, ...] | None:
-        """The words, if a document is found exactly if it has all of them; None if there is more to it."""
+    def __post_init__(self) -> None:
         tree = self.tree
-        if isinstance(tree, SearchTerm):
-            return (tree,)
-        if not isinstance(tree, AllWords) or not all(type(child) is SearchTerm for child in tree.children):
-            return None
-        return self.terms
+        if tree is None:
+            return
+        children: tuple[Any, ...] = ()
+        if type(tree) is SearchTerm:
+            children = (tree,)
+        elif type(tree) is AllWords:
+            children = tree.children
+        terms = tuple(dict.fromkeys(children)) if {*map(type, children)} == _ONE_KIND else None
+        force_setattr(self, "terms", scored_terms(tree) if terms is None else terms)
+        force_setattr(self, "needed", terms)
 
     def __repr__(self) -> str:
         return f"Search({self.text!r}, {', '.join(field.text for field in self.fields.fields)})"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from wormdb.bql.mistakes import Mistakes
 from wormdb.bql.search.expression import parse_search, parse_text_search
@@ -24,8 +25,7 @@ _KNOWN: Final = ("query", "index", "fields", "language", "stop_words", "weight")
 _TEXT_KNOWN: Final = ("$search", "$language", "$caseSensitive", "$diacriticSensitive")
 
 
-@dataclass(frozen=True, slots=True)
-class SearchQuery:
+class SearchQuery(msgspec.Struct, frozen=True):
     """A text to search for; what it means depends on the fields that are searched."""
 
     text: str

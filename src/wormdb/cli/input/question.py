@@ -104,11 +104,11 @@ class QueryArguments:
             found["offset"] = options["offset"]
         if options.get("page"):
             found["page"] = options["page"]
-        if options.get("near"):
+        if options.get("near") is not None:
             found["near"] = _read_near(options["near"], is_exact=options.get("exact", False))
         elif options.get("exact"):
             raise click.UsageError("--exact needs --near")
-        if any(options.get(name) for name in ("search", "search_fields", "language")):
+        if any(options.get(name) is not None for name in ("search", "search_fields", "language")):
             found["search"] = _read_search(options)
         if options.get("strategy"):
             found["strategy"] = options["strategy"]

@@ -26,6 +26,7 @@ from wormdb.engine.lists.text_kind import TextKind
 from wormdb.engine.state.view import id_key
 from wormdb.format import json
 from wormdb.format.list_part import IDS_PER_PAGE
+from wormdb.settings import KIB
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
@@ -40,17 +41,25 @@ if TYPE_CHECKING:
     from wormdb.engine.lists.read import ListReader, RunList
     from wormdb.engine.lists.shelf import ListShelf
     from wormdb.engine.state.view import View
-    from wormdb.format.list_part import IdPage
+    from wormdb.format.list_part import TextArray
 
     Places = NDArray[np.int64]
     Bytes = NDArray[np.uint8]
     Floats = NDArray[np.float64]
 
-__all__ = ["RunWord", "TextReader", "Word", "open_texts"]
+__all__ = ["RunWord", "TextReader", "Word", "find_best", "open_texts"]
 
 _WORD_KIND: Final = "word"
 _ENTRY_MEMORY: Final = 16
 """Bytes of an entry beside its times and levels: its place, and what it counts."""
+BEST_KEPT: Final = 64
+"""Of the entries of a word, the best are kept in their order: these many, and they take as much again."""
+_IDS_MEMORY: Final = 256 * KIB
+"""Of a page of ids that is at hand, at most …"""
+_ID_SHORT: Final = 128
+"""… where ids have about this many bytes."""
+_PUT_IN_ORDER: Final = 512
+"""Values up to which all are put in order, also if few of them are taken."""
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +73,8 @@ class RunWord:
     """For each field the level of its length."""
     counted: tuple[tuple[float, ...], float, Floats] | None = None
     """What each entry counts, for the mean lengths and the rarity that were asked for last."""
+    _best: tuple[Floats, Places, Floats] | None = None
+    """The best entries, for what entries counted last."""
 
     def values(self, reader: TextReader, rarity: float) -> Floats:
         """What each entry counts for a word of this rarity: as `Scorer.value` does, operation by operation."""
@@ -79,8 +90,35 @@ class RunWord:
         self.counted = means, rarity, found
         return found
 
+    def best(self, values: Floats, count: int) -> tuple[Places, Floats]:
+        """The places of the best entries and what they count, the best first and ties in order of place.
 
-@dataclass(frozen=True, eq=False, slots=True)
+        `values` are those of `values`. There are `count`, or all.
+        """
+        if count > BEST_KEPT:
+            return find_best(self.places, values, count)
+        held = self._best
+        if held is None or held[0] is not values:
+            held = self._best = values, *find_best(self.places, values, BEST_KEPT)
+        return held[1][:count], held[2][:count]
+
+
+def find_best(places: Places, values: Floats, count: int) -> tuple[Places, Floats]:
+    """The places with the highest values, and these: the best first, ties in their order; all if there are fewer.
+
+    No requests.
+    """
+    if len(values) == 1 and count:
+        return places, values
+    if len(values) > max(_PUT_IN_ORDER, 2 * count):
+        least = load("numpy", "text").partition(values, len(values) - count)[len(values) - count]
+        is_first = values >= least
+        places, values = places[is_first], values[is_first]
+    order = (-values).argsort(kind="stable")[:count]
+    return places[order], values[order]
+
+
+@dataclass(eq=False, slots=True)
 class Word:
     """What all runs say of a word, or of all words with one beginning."""
 
@@ -88,6 +126,8 @@ class Word:
     """By the number of the run, those that have entries."""
     count: int
     """Of entries."""
+    weighed: tuple[object, dict[int, Floats]] | None = None
+    """What entries count by run, as `TextReader.weigh` found for the state of the mark."""
 
 
 _NO_WORD: Final = Word({}, 0)
@@ -106,10 +146,14 @@ class TextReader:
 
     def __post_init__(self) -> None:
         self._numpy = load("numpy", "text")
-        self._pages: dict[tuple[int, int], IdPage] = {}
+        self._pages: dict[tuple[int, int], TextArray | list[bytes]] = {}
         """Pages of ids that are at hand, by run and number: few beside all that may be kept."""
         runs = ",".join(run.parts[0].name if run.parts else "" for run in self.lists.head.runs)
         self._state = f"{'' if self.lists.folder is None else self.lists.folder.folder}{runs}"
+        self.mark = object()
+        """Stands for the state: what words keep must not keep the reader."""
+        self.is_one_run = len(self.lists.head.runs) == 1 and not self.lists.touched
+        """Whether one run has all that there is."""
 
     def is_of(self, view: View) -> bool:
         """Whether it is the state of a view. No requests."""
@@ -146,6 +190,13 @@ class TextReader:
     def rarity(self, term: SearchTerm, word: Word) -> float:
         """How much a word counts that lists have so. Costs as `replaced`, once."""
         return rarity_of(self._tally[0], self.count(term, word))
+
+    def weigh(self, term: SearchTerm, word: Word) -> dict[int, Floats]:
+        """What each entry of a word counts, by run. Costs as `rarity`."""
+        rarity = self.rarity(term, word)
+        found = {run: one.values(self, rarity) for run, one in word.runs.items()}
+        word.weighed = self.mark, found
+        return found
 
     def count(self, term: SearchTerm, word: Word) -> int:
         """In how many documents of the state a word is that lists have so. Costs as `replaced`, once."""
@@ -204,9 +255,14 @@ class TextReader:
                 word = self._word(self.lists.read_range(keys[term]).values())
             else:
                 word = self._word([lists.get(keys[term], ())])
-                cache.keep(label, word, word.count * (_ENTRY_MEMORY + 2 * len(self.fields.fields)))
+                cache.keep(label, word, self._size(word))
             found[term] = word if term.field is None else _in_field(word, term.field)
         return found
+
+    def _size(self, word: Word) -> int:
+        """The bytes of a word with what it counts, about."""
+        best = sum(min(len(one.places), BEST_KEPT) for one in word.runs.values())
+        return word.count * (_ENTRY_MEMORY + 2 * len(self.fields.fields)) + best * _ENTRY_MEMORY
 
     def _word(self, lists: Iterable[Sequence[RunList]]) -> Word:
         """The lists of one word, or of several that count as one."""
@@ -247,14 +303,22 @@ class TextReader:
         """The ids, as JSON, of some documents of a run. Costs as `ListReader.ids_at`."""
         pages = self._pages
         try:
-            return [pages[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for place in places]
+            return [pages[run, place // IDS_PER_PAGE][place % IDS_PER_PAGE] for place in places]
         except KeyError:
-            found = self.lists.id_pages({(run, place // IDS_PER_PAGE) for place in places})
-        if self.lists.folder is not None and len(pages) + len(found) <= self.lists.folder.shelf.pages.bytes_max >> 18:
-            pages |= found
-        else:
+            wanted = {(run, place // IDS_PER_PAGE) for place in places}
+        known = {key: held for key in wanted if (held := pages.get(key)) is not None}
+        known |= {key: self._listed(page.ids) for key, page in self.lists.id_pages(wanted - known.keys()).items()}
+        most = 0 if self.lists.folder is None else self.lists.folder.shelf.pages.bytes_max // _IDS_MEMORY
+        if len(pages) + len(known) > most:
             pages.clear()
-        return [found[run, place // IDS_PER_PAGE].ids[place % IDS_PER_PAGE] for place in places]
+        if len(known) <= most:
+            pages |= known
+        return [known[run, place // IDS_PER_PAGE][place % IDS_PER_PAGE] for place in places]
+
+    def _listed(self, ids: TextArray) -> TextArray | list[bytes]:
+        """The ids of a page, at hand if they are short and the state has no tail, as one that is searched often."""
+        is_short = len(ids) > 0 and len(ids[0]) + len(ids[len(ids) - 1]) <= 2 * _ID_SHORT
+        return list(ids) if is_short and self.is_one_run else ids
 
 
 def open_texts(view: View, name: str, shelf: ListShelf) -> TextReader | None:

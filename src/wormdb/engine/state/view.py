@@ -45,6 +45,7 @@ __all__ = [
     "changed_after",
     "greatest_sequence",
     "id_key",
+    "id_keys",
     "merge_newest",
     "sequence_of",
 ]
@@ -64,6 +65,16 @@ def id_key(identity: bytes) -> bytes:
     if identity[:1] == b'"' and identity.isascii() and b"\\" not in identity and identity.count(b'"') == 2:
         return _TEXT_TAG + identity[1:-1] + _TEXT_END  # plain text, as most ids are
     return encode_key(json.decode(identity, name="document id"))
+
+
+def id_keys(identities: Sequence[bytes]) -> list[bytes]:
+    """The keys of some ids, each as `id_key` has it."""
+    joined = b"".join(identities)
+    if joined.isascii() and b"\\" not in joined:
+        keys = [_TEXT_TAG + one[1:-1] + _TEXT_END for one in identities if one[:1] == b'"']
+        if len(keys) == len(identities):  # plain texts, as most are
+            return keys
+    return list(map(id_key, identities))
 
 
 def sequence_of(identity: bytes) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from itertools import chain, repeat
 from itertools import count as count_from
 from operator import attrgetter
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Hit",
+    "RankedRows",
     "aggregate",
     "aggregate_plan",
     "count",
@@ -49,6 +49,8 @@ __all__ = [
     "needed_request",
     "run",
     "run_plan",
+    "run_ranked",
+    "scores_of",
     "tabulate",
     "tabulate_plan",
 ]
@@ -72,6 +74,29 @@ def run_plan(
     executor = Executor(request, source, clock or SystemClock(), watch)
     # Rows of a batch go on without a step of Python for each: they are most of what a long answer costs.
     return chain.from_iterable(map(HitMaker(request, executor.fetch, executor.scores).hits, executor.batches(root)))
+
+
+def run_ranked(
+    request: QueryRequest,
+    source: QuerySource,
+    *,
+    cache: PlanCache | None = None,
+    clock: Clock | None = None,
+    with_hits: bool = True,
+) -> Iterator[RankedRows]:
+    """As `run` of a request with scores: the rows in parts, as its plan finds them.
+
+    Without `with_hits`, rows of which only ids are shown may come as their ids.
+    """
+    executor = Executor(request, source, clock or SystemClock())
+    maker: HitMaker | None = None
+    for batch in executor.batches(make_plan(request, source.facts, cache).root):
+        if type(batch) is IdBatch and not with_hits:
+            yield RankedRows(batch.scores, ids=batch.ids)
+        else:
+            maker = maker or HitMaker(request, executor.fetch, executor.scores)
+            hits = list(maker.hits(batch))
+            yield RankedRows(scores_of(hits), hits)
 
 
 def is_planned_alike(request: QueryRequest, source: QuerySource, *, cache: PlanCache | None = None) -> bool:
@@ -265,6 +290,8 @@ class Hit(msgspec.Struct, frozen=True):
     """Normalized: projected if the request has a projection, otherwise whole; empty if the row is raw."""
     text: bytes | None = None
     """The document as it is stored, if the request asks for raw rows."""
+    score: float | None = None
+    """Its score, if rows were ranked."""
 
     @property
     def key(self) -> bytes:
@@ -276,30 +303,49 @@ class Hit(msgspec.Struct, frozen=True):
         """Its sort key (`wormdb.bql.sorting.sort_key`): the place of the row, for page tokens."""
         return self.places.orders[self.row]
 
-    @property
-    def score(self) -> float | None:
-        """Its score, if rows were ranked."""
-        return self.places.scores.get(self.key)
+
+def scores_of(hits: Iterable[Hit]) -> list[float]:
+    """The scores of rows that were ranked. No requests."""
+    return list(map(_score_of, hits))
+
+
+_score_of: Callable[[Hit], float] = attrgetter("score")
+
+
+class RankedRows(msgspec.Struct, frozen=True):
+    """Some rows that were ranked, as their plan found them together."""
+
+    scores: list[float]
+    hits: list[Hit] | tuple[()] = ()
+    ids: list[Any] | None = None
+    """The ids in place of the rows, if nothing else is shown."""
 
 
 class Places:
     """Where some rows stand, made when the place of the first is wanted: most answers have no next page."""
 
-    def __init__(self, batch: ReadBatch, sort: SortSpec, scores: Mapping[bytes, float]) -> None:
-        """Nothing is made yet; `scores` are those of ranked rows, by their keys."""
+    __slots__ = ("_batch", "_keys", "_orders", "_sort")
+
+    def __init__(self, batch: ReadBatch, sort: SortSpec) -> None:
+        """Nothing is made yet."""
         self._batch = batch
         self._sort = sort
-        self.scores = scores
+        self._keys: Sequence[bytes] | None = None
+        self._orders: Sequence[bytes] | None = None
 
-    @cached_property
+    @property
     def keys(self) -> Sequence[bytes]:
         """The keys of the ids."""
-        return self._batch.keys
+        if self._keys is None:
+            self._keys = self._batch.keys
+        return self._keys
 
-    @cached_property
+    @property
     def orders(self) -> Sequence[bytes]:
         """The sort keys."""
-        return order_keys(self._batch, self._sort)
+        if self._orders is None:
+            self._orders = order_keys(self._batch, self._sort)
+        return self._orders
 
 
 _NO_VALUES: Final[Document] = {}
@@ -309,6 +355,8 @@ _text_of = attrgetter("document")
 
 class HitMaker:
     """Makes the rows of one answer."""
+
+    __slots__ = ("_fetch", "_is_raw", "_projected", "_request", "_scores", "_sort")
 
     def __init__(
         self,
@@ -321,7 +369,8 @@ class HitMaker:
         self._sort = request.sort
         self._fetch = fetch
         self._is_raw = request.is_raw
-        self._projected = None if request.projection is None else _ProjectionShape(request.projection, request)
+        self._request = request
+        self._projected: _ProjectionShape | None = None
 
     def hits(self, batch: RowBatch) -> Iterator[Hit]:
         """The rows of a batch. Costs a fetch of those of which columns do not tell enough."""
@@ -334,12 +383,14 @@ class HitMaker:
         )
 
     def _some(self, batch: RowBatch) -> Iterator[Hit]:
-        projected = self._projected
         if self._is_raw:
             return self._raw(batch)
         if type(batch) is IdBatch:
-            places = Places(batch, self._sort, self._scores)
-            return map(Hit, repeat(places), count_from(0), repeat(None), batch.documents)
+            places = Places(batch, self._sort)
+            return map(Hit, repeat(places), count_from(0), repeat(None), batch.documents, repeat(None), batch.scores)
+        projected, projection = self._projected, self._request.projection
+        if projected is None and projection is not None:
+            projected = self._projected = _ProjectionShape(projection, self._request)
         if projected is None:
             return self._whole(batch if isinstance(batch, DocumentBatch) else self._fetch(batch))
         if isinstance(batch, ColumnBatch) and projected.paths and batch.covers(projected.needs):
@@ -347,13 +398,13 @@ class HitMaker:
         found = self._fetch(batch)
         documents = found.fields(projected.names) if projected.names else found.documents
         shown = map(projected.of_document, documents)
-        return map(Hit, repeat(Places(found, self._sort, self._scores)), range(len(found)), repeat(None), shown)
+        places, scores = Places(found, self._sort), map(self._scores.get, found.keys) if self._scores else repeat(None)
+        return map(Hit, repeat(places), range(len(found)), repeat(None), shown, repeat(None), scores)
 
     def _whole(self, found: DocumentBatch) -> Iterator[Hit]:
         assert found.helds is not None, "versions are read with whole documents"
-        return map(
-            Hit, repeat(Places(found, self._sort, self._scores)), range(len(found.helds)), found.helds, found.documents
-        )
+        places, scores = Places(found, self._sort), map(self._scores.get, found.keys) if self._scores else repeat(None)
+        return map(Hit, repeat(places), range(len(found.helds)), found.helds, found.documents, repeat(None), scores)
 
     def _raw(self, batch: RowBatch) -> Iterator[Hit]:
         """The rows as they are stored: nothing is decoded that a filter or an order did not decode."""
@@ -365,12 +416,12 @@ class HitMaker:
             known = self._fetch(batch)
             assert known.helds is not None, "versions are read with whole documents"
             texts = map(_text_of, known.helds)
-        return map(
-            Hit, repeat(Places(known, self._sort, self._scores)), count_from(0), repeat(None), repeat(_NO_VALUES), texts
-        )
+        places, scores = Places(known, self._sort), map(self._scores.get, known.keys) if self._scores else repeat(None)
+        return map(Hit, repeat(places), count_from(0), repeat(None), repeat(_NO_VALUES), texts, scores)
 
     def _by_columns(self, batch: ColumnBatch, projected: _ProjectionShape) -> Iterator[Hit]:
-        places = Places(batch, self._sort, self._scores)
+        assert not self._request.is_ranked, "ranked rows are not found by columns"
+        places = Places(batch, self._sort)
         if projected.plain:
             rows = zip(*map(batch.portion.values, projected.plain), strict=True)
             for row, values in enumerate(rows):

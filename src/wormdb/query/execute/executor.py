@@ -63,6 +63,7 @@ __all__ = [
     "count_entries",
     "find_asked_paths",
     "find_page_node",
+    "in_batches",
     "scan_index",
 ]
 
@@ -362,22 +363,12 @@ class Executor:
                 start, size = start + taken, min(2 * size, BATCH_MAX)
 
     def _searched(self, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
-        from wormdb.query.execute.search import found_by_lists, rank_batches, shows_ids_only  # few queries search texts
+        from wormdb.query.execute.search import search_texts  # few processes search texts
 
-        reader, texts = None, getattr(self.source, "texts", None)  # not isinstance: that takes as long as a search
-        if node.index is not None and texts is not None:
-            reader = texts(node.index)
-            has_documents = not self.request.is_count and not shows_ids_only(self.request)
-            if reader is not None and has_documents and is_list_source(self.source):
-                self.source.expect_documents()
-        if reader is not None:
-            yield from found_by_lists(self, node, reader, demand)
-            return
-        found = rank_batches(node.search, node.filter, self._documents())
-        self.scores.update(found)
-        yield from _in_batches([key for key, _ in found], demand, is_sure=True)
+        self._steps[TextScan] = search_texts
+        return search_texts(self, node, demand)
 
-    def _documents(self) -> Iterator[DocumentBatch]:
+    def documents(self) -> Iterator[DocumentBatch]:
         """All documents, some at a time, in any order."""
         for portion in self.source.scan(["_id", DOCUMENT], in_order=False):
             for start in range(0, portion.rows, BATCH_MAX):
@@ -386,7 +377,7 @@ class Executor:
                 yield ColumnBatch(portion.slice(start, stop), is_whole=True).decoded()
 
     def _named(self, node: IdLookup, demand: Demand) -> Iterator[RowBatch]:
-        for batch in _in_batches(node.keys, demand, is_sure=False):
+        for batch in in_batches(node.keys, demand, is_sure=False):
             self._limits.look(len(batch))
             yield batch
 
@@ -414,7 +405,7 @@ class Executor:
                 keys, is_sure = keys | more, is_sure and is_more_sure
             else:
                 keys, is_sure = keys & more, is_sure or is_more_sure
-        yield from _in_batches(sorted(keys), demand, is_sure=is_sure)
+        yield from in_batches(sorted(keys), demand, is_sure=is_sure)
 
     def _ids(self, node: Node) -> tuple[set[bytes], bool]:
         """The keys of all ids that a node finds, and whether all of them exist."""
@@ -491,28 +482,38 @@ class Executor:
         found = fuse(nearest, searched, node.weight)
         self.scores.clear()
         self.scores.update(found)
-        yield from _in_batches([key for key, _ in found], demand, is_sure=True)
+        yield from in_batches([key for key, _ in found], demand, is_sure=True)
 
     def _part(self, node: Part, demand: Demand) -> Iterator[RowBatch]:
-        wanted = (
-            demand.rows if node.limit is None else node.limit if demand.rows is None else min(node.limit, demand.rows)
-        )
+        child = node.child
+        if type(child) is TextScan and child.is_bare and not node.offset and demand.rows is None:
+            return self._run(child, Demand(node.limit, is_firm=True))  # it stops by itself
+        return self._cut(node, demand)
+
+    def _cut(self, node: Part, demand: Demand) -> Iterator[RowBatch]:
+        # Which rows are in a part depends on their order; how many there are does not.
+        in_order = demand.in_order or not self.request.is_count
+        wanted = node.limit if demand.rows is None else demand.rows
+        if node.limit is not None and demand.rows is not None and node.limit < demand.rows:
+            wanted = node.limit
         stop = None if wanted is None else node.offset + wanted
-        is_firm = node.limit is not None or demand.is_firm
         skip, left = node.offset, node.limit
         if left == 0:
             return
-        # Which rows are in a part depends on their order; how many there are does not.
-        in_order = demand.in_order or not self.request.is_count
-        for batch in self._run(node.child, Demand(stop, is_firm, in_order)):
-            sure = self._sure(batch)
-            start, skip = min(skip, len(sure)), max(skip - len(sure), 0)
-            end = len(sure) if left is None else min(len(sure), start + left)
-            if start < end:
-                yield sure if end - start == len(sure) else sure.cut(start, end)
-            left = None if left is None else left - max(end - start, 0)
-            if left == 0:
-                return
+        for batch in self._run(node.child, Demand(stop, left is not None or demand.is_firm, in_order)):
+            rows = self._sure(batch)
+            if skip:
+                start, skip = min(skip, len(rows)), max(skip - len(rows), 0)
+                rows = rows.cut(start, len(rows))
+            count = len(rows)
+            if left is not None and count > left:
+                rows, count = rows.cut(0, left), left
+            if count:
+                yield rows
+            if left is not None:
+                left -= count
+                if not left:
+                    return
 
     _steps: ClassVar[dict[type, Callable[[Executor, Any, Demand], Iterator[RowBatch]]]] = {
         Empty: _nothing,
@@ -557,7 +558,8 @@ class Executor:
                 yield known if len(rows) == len(known) else known.pick(rows)
 
 
-def _in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iterator[RowBatch]:
+def in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iterator[RowBatch]:
+    """Rows of which the keys are known, some at a time. No requests."""
     size = BATCH_MAX if demand.rows is None else demand.first
     start = 0
     while start < len(keys):

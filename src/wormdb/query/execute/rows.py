@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -101,9 +101,46 @@ class DocumentBatch:
 
 
 class IdBatch(DocumentBatch):
-    """Rows of which nothing but the id is shown: it is all that their documents have here."""
+    """Ranked rows of which nothing but the id is shown: it is all that their documents have here."""
 
-    __slots__ = ()
+    __slots__ = ("ids", "scores")
+
+    def __init__(self, ids: list[Any], scores: list[float]) -> None:
+        """The ids as values, and how the rows were scored."""
+        self.ids = ids
+        self.scores = scores
+        self.helds = None
+        self._documents = None
+
+    @property
+    def keys(self) -> list[bytes]:  # type: ignore[override] # made when they are asked for, which few callers do
+        """The keys of the ids."""
+        return encode_keys(self.ids)
+
+    @property
+    def documents(self) -> list[Document]:
+        """Documents that have their ids only."""
+        return [{"_id": identity} for identity in self.ids]
+
+    @property
+    def is_decoded(self) -> bool:
+        """As `DocumentBatch`."""
+        return True
+
+    def fields(self, names: Collection[str]) -> Sequence[Document]:  # noqa: ARG002 - there is one
+        """As `DocumentBatch`."""
+        return self.documents
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def pick(self, rows: Sequence[int]) -> IdBatch:
+        """As `DocumentBatch`."""
+        return IdBatch(_at(self.ids, rows), _at(self.scores, rows))
+
+    def cut(self, start: int, stop: int) -> IdBatch:
+        """As `DocumentBatch`."""
+        return self if start == 0 and stop >= len(self.ids) else IdBatch(self.ids[start:stop], self.scores[start:stop])
 
 
 @dataclass(frozen=True, slots=True)

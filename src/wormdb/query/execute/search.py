@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.search.expression import has_phrases
 from wormdb.bql.search.rank import Scorer, TextStatistics, matches, read_words, round_length
 from wormdb.bql.tree import MatchAll
 from wormdb.format import json
+from wormdb.query.execute.executor import in_batches
 from wormdb.query.execute.rows import IdBatch, KeyBatch
+from wormdb.query.execute.text_lists import search_lists
 from wormdb.query.physical.searches import resolve_search
+from wormdb.query.sources.source import is_list_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from wormdb.bql.search.rank import Search
     from wormdb.bql.tree import Filter
     from wormdb.engine.lists.postings import TextReader
-    from wormdb.format.kinds import Document
     from wormdb.query.execute.executor import Demand, Executor
     from wormdb.query.execute.rows import DocumentBatch, RowBatch
     from wormdb.query.plan import TextScan
-    from wormdb.query.request import QueryRequest
 
-__all__ = ["found_by_lists", "rank_batches", "resolve_search", "shows_ids_only"]
+__all__ = ["rank_batches", "resolve_search", "search_texts"]
 
 _AT_ONCE: Final = 1_024
 _CHECKED_FIRST: Final = 32
@@ -53,13 +54,46 @@ def rank_batches(search: Search, tree: Filter, batches: Iterable[DocumentBatch])
     return [(key, -score) for score, key in sorted(found)]
 
 
-def found_by_lists(executor: Executor, node: TextScan, reader: TextReader, demand: Demand) -> Iterator[RowBatch]:
-    """The documents that a search and a filter find, by the lists of its words, as many as are taken.
+def search_texts(executor: Executor, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
+    """The documents that a search and a filter find, the best first: by the lists of an index, or of all documents.
 
-    Costs as `search_lists`; where there is a phrase or a filter, documents of candidates are fetched until enough pass.
+    Costs as `search_lists`, or as a scan of all documents.
     """
-    from wormdb.query.execute.text_lists import search_lists
+    reader, texts = None, getattr(executor.source, "texts", None)  # not isinstance: that takes as long as a search
+    if node.index is not None and texts is not None:
+        reader = texts(node.index)
+    if reader is None:
+        return _found_by_scan(executor, node, demand)
+    found_by = _found_ids if node.is_bare else _found_by_lists
+    return found_by(executor, node, reader, demand)
 
+
+def _found_by_scan(executor: Executor, node: TextScan, demand: Demand) -> Iterator[RowBatch]:
+    found = rank_batches(node.search, node.filter, executor.documents())
+    executor.scores.update(found)
+    if demand.is_firm:
+        found = found[: demand.rows]
+    yield from in_batches([key for key, _ in found], demand, is_sure=True)
+
+
+def _found_ids(executor: Executor, node: TextScan, reader: TextReader, demand: Demand) -> Iterator[RowBatch]:
+    """Rows of which nothing but the id is shown, no more than are taken."""
+    left = demand.rows if demand.is_firm else None
+    for some in search_lists(node.search, reader, is_sure=True, first=demand.first, has_keys=False):
+        executor.look(len(some.ids))
+        found = IdBatch(json.decode(b"[" + b",".join(some.ids) + b"]", name="document ids"), some.scores)
+        if left is not None:
+            if len(some.ids) >= left:
+                yield found.cut(0, left)
+                return
+            left -= len(some.ids)
+        yield found
+
+
+def _found_by_lists(executor: Executor, node: TextScan, reader: TextReader, demand: Demand) -> Iterator[RowBatch]:
+    """Where there is a phrase or a filter, documents of candidates are fetched until enough pass."""
+    if not executor.request.is_count and is_list_source(executor.source):
+        executor.source.expect_documents()
     search, tree = node.search, node.search.tree
     assert tree is not None, "something can be found"
     is_sure = search.needed is not None or not has_phrases(tree)
@@ -67,37 +101,19 @@ def found_by_lists(executor: Executor, node: TextScan, reader: TextReader, deman
     is_told = is_sure and passes is None
     # Of candidates that are held against documents some do not pass: a second fetch is a round more.
     size = demand.first if is_told else min(max(4 * demand.first, _CHECKED_FIRST), _AT_ONCE)
-    has_ids_only = is_told and shows_ids_only(executor.request)
-    for some in search_lists(search, reader, is_sure=is_sure, first=size):
-        executor.look(len(some))
-        keys = [each[1] for each in some]
-        executor.scores.update(zip(keys, [-each[0] for each in some], strict=True))
-        if has_ids_only:
-            yield IdBatch(keys, _documents_of([each[2] for each in some]), None)
-        elif is_told:
+    for some in search_lists(search, reader, is_sure=is_sure, first=size, has_keys=True):
+        executor.look(len(some.ids))
+        executor.scores.update(zip(some.keys, some.scores, strict=True))
+        if is_told:
             # What lists say of a document that is not there must not be seen; a number may trust them.
-            yield KeyBatch(keys, is_sure=executor.request.is_count)
+            yield KeyBatch(some.keys, is_sure=executor.request.is_count)
         else:
-            unsure = {key for _, key, _, is_known in some if not is_known}
-            found = executor.fetch(KeyBatch(keys, is_sure=False))
+            found = executor.fetch(KeyBatch(some.keys, is_sure=False))
             rows = [
                 row
                 for row, (key, document) in enumerate(zip(found.keys, found.documents, strict=True))
                 if (passes is None or passes(document))
-                and (key not in unsure or matches(tree, read_words(document, search.fields)))
+                and (key not in some.unsure or matches(tree, read_words(document, search.fields)))
             ]
             if rows:
                 yield found.pick(rows)
-
-
-def shows_ids_only(request: QueryRequest) -> bool:
-    """Whether rows of a text search show nothing but their ids: then lists tell all, as they tell a number."""
-    projection = request.projection
-    is_plain = request.near is None and not request.sort.fields and not request.is_raw and not request.is_count
-    return is_plain and projection is not None and projection.mode == "include" and [*projection.parts.parts] == ["_id"]
-
-
-def _documents_of(ids: Sequence[bytes]) -> list[Document]:
-    """Documents that have their ids only."""
-    found: list[Any] = json.decode(b"[" + b",".join(ids) + b"]", name="document ids")
-    return [{"_id": identity} for identity in found]

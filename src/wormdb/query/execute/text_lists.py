@@ -11,9 +11,10 @@ Entries are arrays, and what is done to them is done by the same operations of f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from heapq import merge
-from itertools import chain, islice
+from itertools import islice
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -28,11 +29,12 @@ from wormdb.bql.search.expression import (
     terms_of,
 )
 from wormdb.bql.search.rank import Scorer, matches, round_length
-from wormdb.engine.state.view import id_key
+from wormdb.engine.lists.postings import find_best
+from wormdb.engine.state.view import id_keys
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -42,43 +44,67 @@ if TYPE_CHECKING:
 
     Mask: TypeAlias = "NDArray[np.bool_]"
 
-__all__ = ["RankedKey", "search_lists"]
+__all__ = ["RankedPart", "search_lists"]
 
-_PUT_IN_ORDER: Final = 512
-"""Scores up to which all are put in order, also if few of them are taken."""
 _PART_MAX: Final = 1_024
 """Candidates whose ids are read at once."""
-
-_NOTHING: Final[tuple[Any, Any]] = ((), ())
+_NOTHING: Final[frozenset[bytes]] = frozenset()
 
 RankedKey: TypeAlias = tuple[float, bytes, bytes, bool]
 """The negative score of a document that a search may find, the key of its id, the id, and whether it is sure."""
 
 
-def search_lists(search: Search, reader: TextReader, *, is_sure: bool, first: int) -> Iterator[list[RankedKey]]:
+@dataclass(eq=False, slots=True)
+class RankedPart:
+    """Some documents that a search may find, the best first."""
+
+    ids: list[bytes]
+    """As JSON …"""
+    keys: list[bytes]
+    """… and their keys, if these are asked for."""
+    scores: list[float]
+    unsure: Collection[bytes]
+    """The keys of those that must be held against the search."""
+
+
+def search_lists(
+    search: Search, reader: TextReader, *, is_sure: bool, first: int, has_keys: bool
+) -> Iterator[RankedPart]:
     """The documents that a search finds at the state of a reader, the best first and ties in order of id; in parts.
 
     With `is_sure` lists tell everything; otherwise candidates must be held against the search. Parts have `first` of
     them at most, and then twice as many. Costs as `ListReader.read` and `read_range` for all words, then as
-    `ListReader.ids` for candidates as they are taken.
+    `ListReader.ids` for candidates as they are taken. Without `has_keys` parts may have no keys, if all are sure.
     """
     assert search.tree is not None, "something can be found"
-    words = reader.words(terms_of(search.tree) if search.needed is None else search.needed)
-    rarities = [reader.rarity(term, words[term]) for term in search.terms]
+    if search.needed is not None:
+        words = reader.words(search.needed)
+        joined = [_meet(search.needed, words, reader, run) for run in range(len(reader.lists.head.runs))]
+    else:
+        words = reader.words(terms_of(search.tree))
+        joined = [_join(search, words, reader, run) for run in range(len(reader.lists.head.runs))]
+    if reader.is_one_run:
+        (one,) = joined
+        return iter(()) if one is None else _in_parts(reader, 0, one, first, is_sure=is_sure, has_keys=has_keys)
     runs = [
-        _in_parts(reader, run, _join(search, reader, words, rarities, run), first, is_sure=is_sure)
-        for run in range(len(reader.lists.head.runs))
-        if any(run in words[term].runs for term in search.terms)
+        _in_parts(reader, run, found, first, is_sure=is_sure, has_keys=True)
+        for run, found in enumerate(joined)
+        if found is not None
     ]
     tail = _found_in_tail(search, reader, words) if reader.lists.touched else ()
-    if not tail and len(runs) == 1:
-        return runs[0]
-    return _parts(merge(tail, *(chain.from_iterable(run) for run in runs)), first)
+    return _parts(merge(tail, *map(_each, runs)), first)
 
 
-def _parts(ranked: Iterator[RankedKey], size: int) -> Iterator[list[RankedKey]]:
+def _each(parts: Iterator[RankedPart]) -> Iterator[RankedKey]:
+    for part in parts:
+        for score, key, identity in zip(part.scores, part.keys, part.ids, strict=True):
+            yield -score, key, identity, key not in part.unsure
+
+
+def _parts(ranked: Iterator[RankedKey], size: int) -> Iterator[RankedPart]:
     while some := list(islice(ranked, size)):
-        yield some
+        unsure = {key for _, key, _, is_sure in some if not is_sure}
+        yield RankedPart([each[2] for each in some], [each[1] for each in some], [-each[0] for each in some], unsure)
         size = min(2 * size, _PART_MAX)
 
 
@@ -95,69 +121,114 @@ def _found_in_tail(search: Search, reader: TextReader, words: Mapping[SearchTerm
     return sorted(found)
 
 
-def _join(
-    search: Search, reader: TextReader, words: Mapping[SearchTerm, Word], rarities: Sequence[float], run: int
-) -> tuple[Places, Floats]:
-    """The documents of a run that may be found, in order of place, and their scores."""
+@dataclass(eq=False, slots=True)
+class _JoinedWords:
+    """The documents of a run that may be found, in order of place."""
+
+    places: Places
+    scores: Floats
+    word: RunWord | None = None
+    """The only word of the search, which keeps its best entries."""
+
+    def best(self, count: int) -> tuple[Places, Floats]:
+        """The best first, ties in order of place: these many, or all if there are fewer."""
+        return find_best(self.places, self.scores, count) if self.word is None else self.word.best(self.scores, count)
+
+
+def _join(search: Search, words: Mapping[SearchTerm, Word], reader: TextReader, run: int) -> _JoinedWords | None:
+    """The documents of a run that may be found; None if there are none."""
     there = {term: found for term, word in words.items() if (found := word.runs.get(run)) is not None}
-    if search.needed is not None:
-        return _meet([there[term] for term in search.terms], rarities, reader) if len(there) == len(words) else _NOTHING
-    join = _WordJoin(search, there, reader)
-    return join.places, join.scores(search.terms, rarities)
+    if there.keys().isdisjoint(search.terms):
+        return None
+    join = _WordJoin(search, there)
+    if not len(join.places):
+        return None
+    return _JoinedWords(
+        join.places,
+        join.scores([(term, reader.weigh(term, words[term])[run]) for term in search.terms if term in there]),
+    )
+
+
+def _meet(
+    terms: Sequence[SearchTerm], words: Mapping[SearchTerm, Word], reader: TextReader, run: int
+) -> _JoinedWords | None:
+    """The documents of a run that have all of some words; None if there are none."""
+    places: list[Places] = []
+    values: list[Floats] = []
+    found: RunWord | None = None
+    for term in terms:
+        word = words[term]
+        found = word.runs.get(run)
+        if found is None:
+            return None
+        held = word.weighed
+        weighed = reader.weigh(term, word) if held is None or held[0] is not reader.mark else held[1]
+        places.append(found.places)
+        values.append(weighed[run])
+    return _JoinedWords(places[0], values[0], found) if len(places) == 1 else _meet_all(places, values)
 
 
 def _in_parts(
-    reader: TextReader, run: int, found: tuple[Places, Floats], size: int, *, is_sure: bool
-) -> Iterator[list[RankedKey]]:
+    reader: TextReader, run: int, found: _JoinedWords, size: int, *, is_sure: bool, has_keys: bool
+) -> Iterator[RankedPart]:
     """The documents of a run, the best first."""
-    touched = reader.lists.touched
-    for ordered, values in _ranked(*found, size):
-        start = 0
-        while start < len(ordered):
-            ids = reader.ids(run, ordered[start : start + size])
-            known = zip(values[start : start + size], map(id_key, ids), ids, strict=True)
-            yield [(-score, key, identity, is_sure) for score, key, identity in known if key not in touched]
-            start, size = start + size, min(2 * size, _PART_MAX)
+    places, scores = found.best(size)
+    yield _part_of(reader, run, places, scores, is_sure=is_sure, has_keys=has_keys)
+    if len(places) == len(found.places):
+        return
+    start, size = size, min(2 * size, _PART_MAX)
+    places, scores = find_best(found.places, found.scores, len(found.places))
+    while start < len(places):
+        stop = start + size
+        yield _part_of(reader, run, places[start:stop], scores[start:stop], is_sure=is_sure, has_keys=has_keys)
+        start, size = stop, min(2 * size, _PART_MAX)
 
 
-def _meet(words: Sequence[RunWord], rarities: Sequence[float], reader: TextReader) -> tuple[Places, Floats]:
-    """The documents that have all of some words, and their scores: sums in the order of the words."""
-    if len(words) == 1:
-        return words[0].places, words[0].values(reader, rarities[0])
-    order = sorted(range(len(words)), key=lambda number: len(words[number].places))
-    places = words[order[0]].places
-    found: list[Any] = [None] * len(words)
+def _part_of(
+    reader: TextReader, run: int, places: Places, scores: Floats, *, is_sure: bool, has_keys: bool
+) -> RankedPart:
+    ids, values = reader.ids(run, places.tolist()), scores.tolist()
+    if not has_keys:
+        return RankedPart(ids, [], values, _NOTHING)
+    keys, touched = id_keys(ids), reader.lists.touched
+    if touched and not touched.isdisjoint(keys):
+        rows = [row for row, key in enumerate(keys) if key not in touched]
+        keys, ids, values = [keys[row] for row in rows], [ids[row] for row in rows], [values[row] for row in rows]
+    return RankedPart(ids, keys, values, _NOTHING if is_sure else {*keys})
+
+
+def _meet_all(places: Sequence[Places], values: Sequence[Floats]) -> _JoinedWords | None:
+    """The documents that are in all of some lists, and their scores: sums in the order of the lists."""
+    if len(places) == 2:
+        few = 0 if len(places[0]) <= len(places[1]) else 1
+        return _meet_two(places[few], places[1 - few], values[few], values[1 - few])
+    order = sorted(range(len(places)), key=list(map(len, places)).__getitem__)
+    first = order[0]
+    found: Places = places[first]
+    kept: dict[int, Any] = {}
+    """For each list where it has the documents."""
     for number in order[1:]:
-        own = words[number].places
-        at = own.searchsorted(places)
-        is_there = own.take(at, mode="clip") == places
-        places = places[is_there]
-        for earlier in order[: order.index(number)]:
-            held = found[earlier]
-            found[earlier] = is_there.nonzero()[0] if held is None else held[is_there]
-        found[number] = at[is_there]
-    total: Floats = words[0].values(reader, rarities[0])[found[0]]
-    for number in range(1, len(words)):
-        total = total + words[number].values(reader, rarities[number])[found[number]]
-    return places, total
+        own = places[number]
+        at = own.searchsorted(found)
+        there = (own.take(at, mode="clip") == found).nonzero()[0]
+        if not len(there):
+            return None
+        found = found[there]
+        kept = {earlier: held[there] for earlier, held in kept.items()} if kept else {first: there}
+        kept[number] = at[there]
+    total = values[0][kept[0]]
+    for number in range(1, len(values)):
+        total = total + values[number][kept[number]]
+    return _JoinedWords(found, total)
 
 
-def _ranked(places: Places, scores: Floats, first: int) -> Iterator[tuple[list[int], list[float]]]:
-    """Places with their scores, the best first and ties in order of place: at least `first`, then all others."""
-    rest: Any = None
-    if len(scores) > max(_PUT_IN_ORDER, 2 * first):
-        least = load("numpy", "text").partition(scores, len(scores) - first)[len(scores) - first]
-        is_first = scores >= least
-        rest = ~is_first
-        yield _put_in_order(places[is_first], scores[is_first])
-        places, scores = places[rest], scores[rest]
-    if len(places):
-        yield _put_in_order(places, scores)
-
-
-def _put_in_order(places: Places, scores: Floats) -> tuple[list[int], list[float]]:
-    order = (-scores).argsort(kind="stable")
-    return places[order].tolist(), scores[order].tolist()
+def _meet_two(few: Places, many: Places, few_values: Floats, many_values: Floats) -> _JoinedWords | None:
+    """The same of two lists, as most searches of several words have: their sum has the same bits in either order."""
+    at = many.searchsorted(few)
+    there = (many.take(at, mode="clip") == few).nonzero()[0]
+    if not len(there):
+        return None
+    return _JoinedWords(few[there], few_values[there] + many_values[at[there]])
 
 
 def _needed(tree: Expression) -> Sequence[SearchTerm]:
@@ -170,12 +241,11 @@ def _needed(tree: Expression) -> Sequence[SearchTerm]:
 class _WordJoin:
     """The documents of a run that may match a search, by place, with where the words that it needs have them."""
 
-    def __init__(self, search: Search, words: Mapping[SearchTerm, RunWord], reader: TextReader) -> None:
+    def __init__(self, search: Search, words: Mapping[SearchTerm, RunWord]) -> None:
         assert search.tree is not None, "something can be found"
         tree: Expression = search.tree
         self._numpy = load("numpy", "text")
         self._words = words
-        self._reader = reader
         self._found: dict[SearchTerm, Places | slice] = {}
         """For words that all of the documents have, where they are among its entries."""
         self.places: Places = self._numpy.empty(0, self._numpy.int64)
@@ -213,19 +283,19 @@ class _WordJoin:
         at = own.searchsorted(self.places)
         return at, own.take(at, mode="clip") == self.places
 
-    def scores(self, terms: Sequence[SearchTerm], rarities: Sequence[float]) -> Floats:
-        """The scores of the documents: sums in the order of the words, as `Scorer.score` makes them."""
+    def scores(self, weighed: Sequence[tuple[SearchTerm, Floats]]) -> Floats:
+        """The scores of the documents, of what the entries of words count: sums in the order of the words.
+
+        As `Scorer.score` makes them; words that the run does not have are left out.
+        """
         total: Floats | None = None
-        for term, rarity in zip(terms, rarities, strict=True):
-            word = self._words.get(term)
-            if word is None:
-                continue
+        for term, values in weighed:
             known = self._found.get(term)
             if known is not None:
-                value = word.values(self._reader, rarity)[known]
+                value = values[known]
             else:
                 at, is_there = self._locate(term)
-                value = word.values(self._reader, rarity).take(at, mode="clip")
+                value = values.take(at, mode="clip")
                 value[~is_there] = 0.0
             total = value if total is None else total + value
         return self._numpy.zeros(len(self.places)) if total is None else total

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.bql.search.expression import has_phrases
+from wormdb.bql.tree import EVERYTHING, MatchAll, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.plan import Fetch, Node, Order, Part, TextScan
 from wormdb.schema.problems import did_you_mean
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.search.rank import Search
     from wormdb.bql.search.search import SearchQuery
+    from wormdb.bql.tree import Filter
     from wormdb.query.request import QueryRequest
     from wormdb.query.sources.source import Facts, TextFacts
 
@@ -30,8 +32,8 @@ def resolve_search(query: SearchQuery, facts: Facts) -> Search:
     if query.fields is not None:
         same = next((each for each in facts.texts if each.fields == query.fields), None)
         return query.over(query.fields, None if same is None else same.name)
-    known = _find_index(query, facts)
-    if query.language not in {None, known.fields.language}:
+    known = facts.texts[0] if len(facts.texts) == 1 and query.index is None else _find_index(query, facts)
+    if query.language is not None and query.language != known.fields.language:
         raise InvalidRequestError(
             f"a search in {query.language}",
             reason=f"text index {known.name} is of language {known.fields.language}",
@@ -50,7 +52,7 @@ def _find_index(query: SearchQuery, facts: Facts) -> TextFacts:
         return found
     if len(names) != 1:
         reason = f"there are {len(names)} text indexes: {', '.join(names)}" if names else "there is no text index"
-        fix = 'name fields: {"query": "red shoes", "fields": ["title^3", "body"]}'
+        fix = 'create one with create_text_index, or name fields: {"query": "red shoes", "fields": ["title^3", "body"]}'
         if names:
             fix = f'name one: {{"query": "red shoes", "index": "{names[0]}"}}'
         raise InvalidRequestError(what, reason=reason, fix=fix)
@@ -59,13 +61,37 @@ def _find_index(query: SearchQuery, facts: Facts) -> TextFacts:
 
 def is_listed(search: Search, facts: Facts) -> bool:
     """Whether the lists of a text index can answer for every document of the state. No requests."""
-    return any(each.name == search.index and each.is_ready for each in facts.texts)
+    return search.index in facts.listed_texts
 
 
-def shape_of(search: Search, facts: Facts) -> Hashable:
-    """What a choice of a way depends on, of what is searched for: not the words. No requests."""
-    has_phrase = search.tree is not None and has_phrases(search.tree)
-    return search.index, is_listed(search, facts), len(search.terms), has_phrase
+def shape_of(request: QueryRequest, search: Search, facts: Facts) -> Hashable:
+    """What a choice of a way depends on: of what is searched for not the words, and nothing of what is shown.
+
+    No requests.
+    """
+    has_phrase = search.needed is None and search.tree is not None and has_phrases(search.tree)
+    return (
+        search.index,
+        is_listed(search, facts),
+        len(search.terms),
+        has_phrase,
+        None if request.filter is EVERYTHING else shape_text(request.filter),
+        request.sort.fields,
+        request.limit and request.limit.bit_length(),
+        request.offset.bit_length(),
+        request.strategy,
+        request.is_count,
+    )
+
+
+def _is_bare(request: QueryRequest, search: Search, tree: Filter) -> bool:
+    """Whether rows show nothing but their ids, and lists tell all of them: no filter and no phrase decides."""
+    projection = request.projection
+    if projection is None or not projection.is_id or type(tree) is not MatchAll:
+        return False
+    if request.near is not None or request.sort.fields or request.is_raw or request.is_count:
+        return False
+    return search.needed is not None or not (search.tree is None or has_phrases(search.tree))
 
 
 def find_scan(root: Node) -> TextScan | None:
@@ -75,10 +101,16 @@ def find_scan(root: Node) -> TextScan | None:
     return root if isinstance(root, TextScan) else None
 
 
-def arrange(request: QueryRequest, found: TextScan) -> Node:
-    """The rows in their order, and the part of them that is asked for. No requests."""
-    root: Node = found if request.is_count else Fetch(found)
-    if request.sort.fields and not request.is_count:
-        first = None if request.limit is None else request.offset + request.limit
-        root = Order(root, request.sort, first)
+def arrange(request: QueryRequest, search: Search, tree: Filter, index: str | None) -> Node:
+    """What finds the rows, by a text index or by reading all, their order, and the part of them that is asked for.
+
+    No requests.
+    """
+    is_bare = index is not None and _is_bare(request, search, tree)
+    root: Node = TextScan(search, tree, index, is_bare)
+    if not is_bare and not request.is_count:
+        root = Fetch(root)
+        if request.sort.fields:
+            first = None if request.limit is None else request.offset + request.limit
+            root = Order(root, request.sort, first)
     return root if request.limit is None and not request.offset else Part(root, request.offset, request.limit)

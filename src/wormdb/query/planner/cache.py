@@ -66,6 +66,8 @@ class PlanCache:
         self._uses: dict[Hashable, int] = {}
         """How often choices with patience were used, by shape; one that does not fit any more leaves its count."""
         self._due: set[Hashable] = set()
+        self._fresh: tuple[Facts | None, dict[Hashable, PlanChoice]] = (None, {})
+        """The facts that were seen last, and choices that fitted them."""
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -89,6 +91,19 @@ class PlanCache:
             self._choices.move_to_end(key)
             return found
 
+    def find_fresh(self, key: Hashable, facts: Facts) -> PlanChoice | None:
+        """As `find`, of a shape without patience; what is kept is not looked at again while facts are the same ones."""
+        known, choices = self._fresh
+        found = choices.get(key) if known is facts else None
+        if found is None:
+            found = self.find(key, facts)
+            if found is not None:
+                self._fresh = (
+                    facts,
+                    {**choices, key: found} if known is facts and len(choices) < self._size else {key: found},
+                )
+        return found
+
     def is_due(self, key: Hashable) -> bool:
         """Whether the last choice for a shape was used up, asked once. No requests."""
         with self._lock:
@@ -110,5 +125,6 @@ class PlanCache:
         """Forget everything. No requests."""
         with self._lock:
             self._choices.clear()
+            self._fresh = None, {}
             self._uses.clear()
             self._due.clear()

@@ -36,7 +36,6 @@ from wormdb.query.plan import (
     RejectedPlan,
     Residual,
     Scan,
-    TextScan,
     Union,
 )
 from wormdb.query.planner.cache import PlanCache, PlanChoice
@@ -365,12 +364,12 @@ def _search_plan(request: QueryRequest, query: SearchQuery, facts: Facts, cache:
     search = searches.resolve_search(query, facts)
     if cache is None or search.tree is None:
         return _search_plans(request, search, facts)[0]
-    key = (shape_key(request), searches.shape_of(search, facts))
-    if (choice := cache.find(key, facts)) is not None:
+    key = searches.shape_of(request, search, facts)
+    if (choice := cache.find_fresh(key, facts)) is not None:
         tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
         if not isinstance(tree, MatchNone):
             strategy: Strategy = "index_lookup" if choice.way[1:] else "full_scan"
-            root = searches.arrange(request, TextScan(search, tree, next(iter(choice.way[1:]), None)))
+            root = searches.arrange(request, search, tree, choice.way[1] if choice.way[1:] else None)
             return QueryPlan(root, strategy, choice.reason, choice.cost, choice.rejected, is_cached=True)
     plan = _search_plans(request, search, facts)[0]
     scan = searches.find_scan(plan.root)
@@ -391,7 +390,7 @@ def _search_plans(request: QueryRequest, search: Search, facts: Facts) -> list[Q
     if searches.is_listed(search, facts):
         ways.append(("index_lookup", search.index, f"text index {search.index} has the words"))
     for strategy, index, reason in ways:
-        root = searches.arrange(request, TextScan(search, tree, index))
+        root = searches.arrange(request, search, tree, index)
         expected = estimate(root, facts, Selectivity(facts))
         rated.append((expected.score(speed), QueryPlan(root, strategy, reason, expected.cost)))
     rated.sort(key=lambda each: each[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -78,7 +77,7 @@ class RootKnowledge:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _root: _RootFacts | None = None
     _tail: _Tail | None = None
-    _facts: tuple[tuple[int, Definition, Overlay], Facts] | None = None
+    _facts: tuple[int, Definition, Overlay, Facts] | None = None
     _topped: tuple[TopOverlay, Facts] | None = None
     """Of the last state with changes on top: what is below them is kept as if they were not there."""
     _readers: dict[str, tuple[Index, Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
@@ -88,15 +87,16 @@ class RootKnowledge:
 
     def facts(self, view: View, ledger: Ledger) -> Facts:
         """The facts of a view, made once for each state. No requests; raises CorruptionError for a damaged root."""
-        state = (view.number, view.definition, view.overlay)
         held = self._facts
-        if held is not None and held[0][0] == state[0] and held[0][1] is state[1] and held[0][2] is state[2]:
-            return held[1]
+        if held is not None:
+            number, definition, overlay, facts = held
+            if number == view.number and definition is view.definition and overlay is view.overlay:
+                return facts
         if isinstance(view.overlay, TopOverlay):
             return self._top_facts(view, view.overlay, ledger)
         with self._lock:
             facts = self._made(view, self._tail_of(view), ledger)
-            self._facts = (state, facts)
+            self._facts = view.number, view.definition, view.overlay, facts
         return facts
 
     def _top_facts(self, view: View, overlay: TopOverlay, ledger: Ledger) -> Facts:
@@ -118,8 +118,7 @@ class RootKnowledge:
         from wormdb.query.sources.vectors import open_nearest
 
         overlay, number, definition, held = self._nearest.get(name, (None, 0, None, None))
-        is_same = overlay is view.overlay and number == view.number and definition is view.definition
-        if held is None or not is_same:
+        if held is None or overlay is not view.overlay or number != view.number or definition is not view.definition:
             held = open_nearest(view, name, ledger)
             self._nearest[name] = (view.overlay, view.number, view.definition, held)
         return held
@@ -421,16 +420,21 @@ def _is_usable(stored: IndexRoot | None, index: Index) -> bool:
 class EngineSource:
     """One view of one ledger. Costs what the view's own reads cost; what is learned of its root is kept."""
 
+    __slots__ = ("_known", "facts", "ledger", "view")
+    facts: Facts
+    """As `QuerySource`, made when they are first asked for. Raises CorruptionError for a damaged root."""
+
     def __init__(self, view: View, ledger: Ledger) -> None:
         """No requests."""
         self.view = view
         self.ledger = ledger
         self._known = knowledge_of(view)
 
-    @cached_property
-    def facts(self) -> Facts:
-        """As `QuerySource`. Raises CorruptionError for a damaged root."""
-        return self._known.facts(self.view, self.ledger)
+    def __getattr__(self, name: str) -> Facts:
+        if name != "facts":  # not `cached_property`, which takes a lock: every query comes here
+            raise AttributeError(name)
+        self.facts = self._known.facts(self.view, self.ledger)
+        return self.facts
 
     def scan(
         self,
@@ -471,12 +475,11 @@ class EngineSource:
         """As `ListSource`. What lies on top of a state is in no list."""
         if isinstance(self.view.overlay, TopOverlay):
             return None
-        shelf = self.ledger.trees.lists
-        held = shelf.texts.get(name)
+        held = self.ledger.trees.lists.texts.get(name)
         if held is None or not held.is_of(self.view):
             from wormdb.engine.lists.postings import open_texts  # most collections have none
 
-            held = open_texts(self.view, name, shelf)
+            held = open_texts(self.view, name, self.ledger.trees.lists)
         return held
 
     def nearest(self, name: str) -> Candidates:

@@ -369,6 +369,11 @@ class Facts:
         return next((each for each in self.vectors if each.path == path), None)
 
     @cached_property
+    def listed_texts(self) -> frozenset[str | None]:
+        """The names of the indexes of words that can answer for every document."""
+        return frozenset([each.name for each in self.texts if each.is_ready])
+
+    @cached_property
     def _by_name(self) -> dict[str, IndexFacts]:
         return {each.index.name: each for each in self.indexes}
 

@@ -155,6 +155,8 @@ def test_vectors_and_words_on_s3_are_indexed_and_found_together(s3_url: str) -> 
         (["--near", "{"], "the vector is not JSON"),
         (["--near", "v"], "it must name one field"),
         (["--search", '"red', "--in", "t"], "a quote is not closed"),
+        (["--search", "", "--in", "t"], "it has no word that can be found"),
+        (["--near", ""], "it must name one field"),
     ],
 )
 def test_mistakes_of_searches_are_told(tmp_path: Path, arguments: list[str], words: str) -> None:
