@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +13,9 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.engine.lists.rig import shown_lists
-from tests.engine.sweeps.projections import tiny_lists
+from tests.engine.sweeps.projections import small_spans, tiny_lists
 from tests.jobs.rig import SendingRunner, empty_place
 from tests.jobs.test_rebuild import Disturbed
-from wormdb.engine.forward import rebuild_lists
 from wormdb.engine.lists.read import read_lists
 from wormdb.engine.lists.span import ALL_LISTS, ListSpan, cut_lists
 from wormdb.errors import UnavailableError
@@ -40,13 +38,9 @@ WORDS = ("red", "blue", "running", "shoes", "leather", "light")
 
 
 @contextmanager
-def small_spans(size: int) -> Iterator[None]:
-    """Runs are joined in pieces of so few bytes."""
-    with (
-        mock.patch.object(rebuild_lists, "SPAN_BYTES", size),
-        mock.patch.object(rebuild_lists, "PACKED_SPAN_BYTES", size),
-        tiny_lists(),
-    ):
+def cut_small(size: int) -> Iterator[None]:
+    """A few documents are in many lists, whose runs are joined in pieces of so few bytes."""
+    with small_spans(size), tiny_lists():
         yield
 
 
@@ -118,7 +112,7 @@ def rebuild(url: str, runner: SendingRunner | None = None) -> Any:
 
 
 def check(before: list[Any], between: list[list[Any]], size: int) -> None:
-    with small_spans(size), opened(empty_place()) as rebuilt, opened(empty_place()) as forwarded:
+    with cut_small(size), opened(empty_place()) as rebuilt, opened(empty_place()) as forwarded:
         waiting = iter(between)
 
         def do(acts: list[Any]) -> None:
@@ -199,7 +193,7 @@ def test_the_cut_changes_the_objects_and_no_list() -> None:
     made: dict[int, Any] = {}
     joins: dict[int, int] = {}
     for size in (1, 500, 1_000_000):
-        with small_spans(size), filled(empty_place()) as db:
+        with cut_small(size), filled(empty_place()) as db:
             counted = Counting()
             rebuild(db.url, counted)
             joins[size] = len(counted.steps["join indexes"])
@@ -218,7 +212,7 @@ def test_the_cut_changes_the_objects_and_no_list() -> None:
 
 
 def test_partial_runs_are_no_part_of_the_result_and_are_retired() -> None:
-    with small_spans(300), filled(empty_place()) as db:
+    with cut_small(300), filled(empty_place()) as db:
         rebuild(db.url)
         root = db._site("things/").register.read().root
         assert root is not None
@@ -245,7 +239,7 @@ class CrashingRunner(SendingRunner):
 
 @pytest.mark.parametrize("at", range(4))
 def test_a_job_that_dies_between_two_steps_leaves_what_was_and_is_run_again(at: int) -> None:
-    with small_spans(300), filled(empty_place()) as db:
+    with cut_small(300), filled(empty_place()) as db:
         before = heads_of(db)
         expected = lists_of(db)
         with pytest.raises(SimulatedCrash):
