@@ -72,8 +72,9 @@ def test_rows_have_their_id_under_both_names(things: Collection[Document], stage
 
 
 def test_rows_without_an_id_have_it_under_no_name(things: Collection[Document]) -> None:
-    for stages in ([{"$match": {}}, {"$project": {"_id": 0, "n": 1}}], [{"$match": {}}, {"$count": "n"}]):
-        for row in things.aggregate(stages):
+    last: tuple[dict[str, Any], ...] = ({"$project": {"_id": 0, "n": 1}}, {"$count": "n"})
+    for stage in last:
+        for row in things.aggregate([{"$match": {}}, stage]):
             assert row.get("_id") is None
             with pytest.raises(KeyError, match="_id"):
                 row["_id"]

@@ -149,7 +149,7 @@ def test_a_rebuild_whose_driver_is_killed_is_run_again(spark: SparkSession, tmp_
     """Half of the pieces of an index are joined: what answers stays as it was, and the next job makes all again."""
     url = str(tmp_path / "db")
     stories(url)
-    asked = {"near": {"v": {"vector": wide(1, 2, 1, 300), "k": 20, "exact": True}}}
+    asked: dict[str, Any] = {"near": {"v": {"vector": wide(1, 2, 1, 300), "k": 20, "exact": True}}}
     with wormdb.connect(url) as db:
         expected = [(row["id"], score) for row, score in db["things"].find(**asked).scored()]
     child = Path(__file__).with_name("rebuild_child.py")
