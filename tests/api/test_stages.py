@@ -51,6 +51,35 @@ def scored(found: Any) -> list[tuple[Any, float]]:
     return [(row["id"], score) for row, score in found.scored()]
 
 
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [{"$match": {"n": 1}}],
+        [{"$vectorSearch": NEAR}],
+        [{"$vectorSearch": NEAR}, {"$project": {"title": 1, "score": {"$meta": "vectorSearchScore"}}}],
+        [{"$match": {"$text": {"$search": "red"}}}, {"$addFields": {"score": {"$meta": "textScore"}}}],
+        [{"$match": {}}, {"$unset": "v"}, {"$sort": {"_id": -1}}, {"$limit": 3}],
+    ],
+)
+def test_rows_have_their_id_under_both_names(things: Collection[Document], stages: list[dict[str, Any]]) -> None:
+    rows = things.aggregate(stages)
+    assert rows
+    for row in rows:
+        found = things.find_by_id(row["id"])
+        assert found is not None
+        assert row["_id"] == row.get("_id") == getattr(row, "id") == found["_id"] == found.id  # noqa: B009 - as users write it
+        assert "_id" not in dict(row)
+
+
+def test_rows_without_an_id_have_it_under_no_name(things: Collection[Document]) -> None:
+    last: tuple[dict[str, Any], ...] = ({"$project": {"_id": 0, "n": 1}}, {"$count": "n"})
+    for stage in last:
+        for row in things.aggregate([{"$match": {}}, stage]):
+            assert row.get("_id") is None
+            with pytest.raises(KeyError, match="_id"):
+                row["_id"]
+
+
 def test_a_vector_search_is_a_query_with_near(things: Collection[Document]) -> None:
     near = {"v": {"vector": [1, 1], "k": 4}}
     shown = {"$project": {"title": 1, "score": {"$meta": "vectorSearchScore"}}}

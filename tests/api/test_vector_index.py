@@ -195,6 +195,13 @@ def test_a_document_that_is_no_vector_is_refused_and_none_is_fine(things: Collec
     assert things.describe_index("v").entries == 700
 
 
+def test_a_vector_in_an_array_of_objects_is_refused_in_words(things: Collection[Document]) -> None:
+    things.create_vector_index("parts.v", dimensions=2)
+    things.save({"id": 1, "parts": {"v": [1.0, 2.0]}})
+    with pytest.raises(InvalidRequestError, match=r"document 2: parts\.v is .*: an array stands on the way to it"):
+        things.save({"id": 2, "parts": [{"v": [1.0, 2.0]}]})
+
+
 def test_a_collection_with_other_values_cannot_have_the_index(things: Collection[Document]) -> None:
     things.insert({"id": "short", "v": [1.0]})
     with pytest.raises(InvalidRequestError, match="it must have 8 numbers, not 1"):

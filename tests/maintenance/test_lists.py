@@ -116,12 +116,18 @@ def test_lists_as_they_are_written_are_sound() -> None:
 @pytest.mark.parametrize("name", ["byWord", "byBucket", "byText"])
 def test_damage_of_lists_is_found_and_mended(how: str, name: str) -> None:
     world = World()
-    filled(world)
+    things = filled(world)
+    things.drop_index("byBucket")  # and made again of documents, of which it learns
+    things._ledger.commit(create_index(things._ledger.batch_id(), BUCKETS, seen=things._ledger.view()))
+    things.forward()
+    assert (head_on(world, name).trained is not None) == (name == "byBucket")
     for victim in head_on(world, name).names:
         hurt = world.copy()
         assert damage(hurt, f"{PATHS.index(name)}{victim}", how)
         found = verify(site_on(hurt))
-        assert {finding.kind for finding in found.findings} == {"index"}
+        (finding,) = found.findings
+        assert (finding.kind, finding.key) == ("index", f"{PATHS.index(name)}{victim}")
+        assert ("it is missing" in finding.what) == (how == "delete")
         repair(site_on(hurt))
         assert verify(site_on(hurt)).findings == ()
 

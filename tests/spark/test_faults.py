@@ -12,7 +12,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import wormdb
+from tests.spark.jobs.test_pipeline import stories, wide
 from wormdb.jobs.import_ import FileRecords
+from wormdb.jobs.rebuild import RebuildOptions
 from wormdb.spark import register
 from wormdb.spark.jobs import pipeline
 from wormdb.spark.register import WormStreams
@@ -140,3 +142,35 @@ def test_an_import_whose_driver_is_killed_is_run_again(spark: SparkSession, tmp_
     again = jobs.import_files(FileRecords((str(source),), job="load"))
     assert (again.is_repeated, again.inserted) == ((True, 0) if moment == "after" else (False, 6))
     assert state(url, "things") == expected
+
+
+@pytest.mark.long
+def test_a_rebuild_whose_driver_is_killed_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Half of the pieces of an index are joined: what answers stays as it was, and the next job makes all again."""
+    url = str(tmp_path / "db")
+    stories(url)
+    asked: dict[str, Any] = {"near": {"v": {"vector": wide(1, 2, 1, 300), "k": 20, "exact": True}}}
+    with wormdb.connect(url) as db:
+        expected = [(row["id"], score) for row, score in db["things"].find(**asked).scored()]
+    child = Path(__file__).with_name("rebuild_child.py")
+    done = subprocess.run(
+        [sys.executable, str(child), url, "join indexes"], capture_output=True, text=True, check=False, timeout=250
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2_000:]
+    with wormdb.connect(url) as db:
+        assert db.verify(["things"])[0].findings == ()
+        assert [(row["id"], score) for row, score in db["things"].find(**asked).scored()] == expected
+        learned = trained(db)
+    rebuilt = pipeline(spark, url, collection="things").rebuild(RebuildOptions(block_bytes=10_000))
+    assert [one.name for one in rebuilt.indexes] == ["text", "v"]
+    with wormdb.connect(url) as db:
+        assert trained(db) != learned
+        assert db.verify(["things"])[0].findings == ()
+        assert [(row["id"], score) for row, score in db["things"].find(**asked).scored()] == expected
+
+
+def trained(db: wormdb.Database) -> list[object]:
+    """What the lists of each index go by."""
+    root = db._site("things/").register.read().root
+    assert root is not None
+    return [one.lists.trained for one in root.indexes if one.lists is not None]

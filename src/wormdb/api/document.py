@@ -272,6 +272,11 @@ class SelectedRow(dict[str, Any]):
 
     __slots__ = ()
 
+    @property
+    def id(self) -> Any:
+        """As `Document.id`."""
+        return dict.get(self, "id")
+
     def get(self, name: str, default: Any = None, /) -> Any:
         """As `Document.get`."""
         return dict.get(self, "id" if name == "_id" and "_id" not in self else name, default)

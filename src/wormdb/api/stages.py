@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wormdb.api.document import with_id
+from wormdb.api.document import SelectedRow, with_id
 from wormdb.api.options import check_query
 from wormdb.api.read import LogState, QueryRun
 from wormdb.bql.stages import ScoredRow, WrittenStages, parse_stages, run_stages
@@ -43,7 +43,7 @@ def aggregate_stages(
         chosen = _by_index(run, staged.index)
         run = QueryRun(access, replace(run.query, request=replace(run.query.request, near=chosen)), run.state)
     rows = (ScoredRow(hit.document, hit.score) for hit in run.hits())
-    return [with_id(document) for document in run_stages(staged, rows)]
+    return [SelectedRow(with_id(document)) for document in run_stages(staged, rows)]
 
 
 def _by_index(run: QueryRun[Any], name: str) -> Near:

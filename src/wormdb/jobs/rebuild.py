@@ -1,8 +1,9 @@
 """Rebuild: blocks with the columns of the schema, and the trees of all indexes, made again from the documents.
 
 The log is brought forward first. Then every block of documents is written again, and the entries of each index are
-taken from the new ones by ranges of ids, sorted, and joined to one tree. Blocks and trees become visible by one swap of
-the root each. The result is what forwarding would have made, and writers go on meanwhile.
+taken from the new ones by ranges of ids, sorted, and joined to one tree, or to lists by ranges of these. Blocks and
+indexes become visible by one swap of the root each. The result is what forwarding would have made, and writers go on
+meanwhile. A job that was killed leaves everything as it was; the next one begins again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ import msgspec
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.forward.compact import Aim, CompactionPiece, runs_in, select
 from wormdb.engine.forward.rebuild import BuiltIndex, PartTrees, extract_part, join_parts, publish_indexes
-from wormdb.engine.forward.rebuild_lists import BuiltLists, extract_run, join_runs, learn_lists
+from wormdb.engine.forward.rebuild_lists import (
+    BuiltLists,
+    JoinedLists,
+    ListJoin,
+    extract_run,
+    finish_lists,
+    join_lists,
+    learn_lists,
+    plan_joins,
+)
 from wormdb.engine.tree.definition import Index, decode_index
 from wormdb.errors import SnapshotTooOldError, UnavailableError
 from wormdb.format.list_run import ListHead
@@ -25,7 +35,7 @@ from wormdb.jobs.work import Item, Output, ProgressListener, Runner
 from wormdb.settings import BLOCK_BYTES_TARGET
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wormdb.engine.log.root import Place, RootState
     from wormdb.format.root import Root
@@ -78,9 +88,9 @@ def rebuild(
     """Make blocks, columns and indexes again. May be repeated at any time, beside other writers.
 
     Costs as `Collection.forward`; 1 GET for each block and 2 PUTs for each new one; 1 GET for each new block and, for
-    each index, 2 PUTs and 1 GET for each node; with readable files what `Database.files.sync` costs. Indexes that are
-    not ready are left to `Collection.build_index`. Raises what the first piece that failed raised, UnavailableError,
-    OutcomeUnknownError.
+    each index, 2 PUTs and 1 GET for each node; for one that is lists what `wormdb.engine.forward.rebuild_lists` costs;
+    with readable files what `Database.files.sync` costs. Indexes that are not ready are left to
+    `Collection.build_index`. Raises what the first piece that failed raised, UnavailableError, OutcomeUnknownError.
     """
     handle = where.handle()
     handle.forward()
@@ -142,18 +152,42 @@ def _round(
     plan = replace(plan, heads=tuple((name, msgspec.msgpack.encode(head)) for name, head in heads.items()))
     found = runner.run("rebuild indexes", _Extract(plan), items, told)
     taken = [msgspec.msgpack.decode(body, type=_Taken) for body in found]
-    parts = [part for one in taken for part in one.trees]
-    joining = [_joining(name, parts) for name, index in plan.indexes().items() if not index.kind]
-    joining += [_joining_lists(name, [one.lists[name] for one in taken]) for name in lists]
-    joined = [
-        msgspec.msgpack.decode(body, type=_Joined) for body in runner.run("join indexes", _Join(plan), joining, told)
-    ]
-    built = tuple(one.tree for one in joined if one.tree is not None)
-    built_lists = tuple(one.lists for one in joined if one.lists is not None)
-    publish_indexes(site.register, site.writer, (place, state), built, built_lists)
+    runs = {name: [one.lists[name] for one in taken] for name in lists}
+    trees, joined = _join(place, plan, taken, runs, (runner, told))
+    measured = [_measuring(name, runs[name], joined[name]) for name in lists]
+    finished = runner.run("measure indexes", _Finish(plan), measured, told) if measured else []
+    built = [msgspec.msgpack.decode(body, type=BuiltLists) for body in finished]
+    publish_indexes(site.register, site.writer, (place, state), trees, built)
     where.access().ledger.forget()
-    trees = [RebuiltIndex(one.name, one.tree.entries) for one in built]
-    return (*trees, *(RebuiltIndex(one.name, one.head.entries) for one in built_lists))
+    made = [RebuiltIndex(one.name, one.tree.entries) for one in trees]
+    return (*made, *(RebuiltIndex(one.name, one.head.entries) for one in built))
+
+
+def _join(
+    place: Place,
+    plan: _Plan,
+    taken: Sequence[_Taken],
+    runs: Mapping[str, Sequence[ListHead]],
+    by: tuple[Runner, ProgressListener | None],
+) -> tuple[list[BuiltIndex], dict[str, list[JoinedLists]]]:
+    """One tree of the parts of each index, and the objects of one run of the runs of each that is lists."""
+    runner, told = by
+    parts = [part for one in taken for part in one.trees]
+    items = [_joining(name, parts) for name, index in plan.indexes().items() if not index.kind]
+    names: list[str | None] = [None] * len(items)
+    for name, own in runs.items():
+        tasks = plan_joins(place, plan.indexes()[name], own)
+        items += [_joining_lists(name, own, task, len(tasks)) for task in tasks]
+        names += [name] * len(tasks)
+    trees: list[BuiltIndex] = []
+    joined: dict[str, list[JoinedLists]] = {name: [] for name in runs}
+    bodies = runner.run("join indexes", _Join(plan), items, told) if items else []
+    for of, body in zip(names, bodies, strict=True):
+        if of is None:
+            trees.append(msgspec.msgpack.decode(body, type=BuiltIndex))
+        else:
+            joined[of].append(msgspec.msgpack.decode(body, type=JoinedLists))
+    return trees, joined
 
 
 class _Taken(msgspec.Struct, frozen=True):
@@ -163,11 +197,27 @@ class _Taken(msgspec.Struct, frozen=True):
     lists: dict[str, ListHead]
 
 
-class _Joined(msgspec.Struct, frozen=True):
-    """One index that was joined: a tree, or lists."""
+class _TreeParts(msgspec.Struct, frozen=True, tag="tree"):
+    """The parts of one index that are joined to a tree."""
 
-    tree: BuiltIndex | None = None
-    lists: BuiltLists | None = None
+    name: str
+    parts: list[PartTrees]
+
+
+class _ListRuns(msgspec.Struct, frozen=True, tag="lists"):
+    """The runs of one index of which some lists are joined."""
+
+    name: str
+    runs: list[ListHead]
+    task: ListJoin
+
+
+class _ListParts(msgspec.Struct, frozen=True):
+    """All that was joined of one index."""
+
+    name: str
+    runs: list[ListHead]
+    joined: list[JoinedLists]
 
 
 def _pieces(place: Place, block_bytes: int) -> tuple[CompactionPiece, ...]:
@@ -179,12 +229,19 @@ def _pieces(place: Place, block_bytes: int) -> tuple[CompactionPiece, ...]:
 def _joining(name: str, parts: Sequence[PartTrees]) -> Item:
     own = [part for part in parts if part.name == name]
     entries = sum(tree.entries for part in own for tree in part.trees)
-    return Item(f"index {name}", msgspec.msgpack.encode((name, own)), rows=entries)
+    return Item(f"index {name}", msgspec.msgpack.encode(_TreeParts(name, own)), rows=entries)
 
 
-def _joining_lists(name: str, parts: Sequence[ListHead]) -> Item:
-    entries = sum(part.entries for part in parts)
-    return Item(f"index {name}", msgspec.msgpack.encode((name, list(parts))), rows=entries)
+def _joining_lists(name: str, runs: Sequence[ListHead], task: ListJoin, tasks: int) -> Item:
+    body = msgspec.msgpack.encode(_ListRuns(name, list(runs), task))
+    label = f"index {name}" if task.span is None or tasks == 1 else f"index {name} from list {task.span.low.hex()} on"
+    size, rows = (sum(getattr(run, what) for run in runs) // tasks for what in ("size", "entries"))
+    return Item(label, body, size, rows)
+
+
+def _measuring(name: str, runs: Sequence[ListHead], joined: Sequence[JoinedLists]) -> Item:
+    body = msgspec.msgpack.encode(_ListParts(name, list(runs), list(joined)))
+    return Item(f"index {name}", body, rows=sum(run.entries for run in runs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +284,7 @@ class _Extract:
         site, place = self.plan.opened()
         piece = msgspec.msgpack.decode(body, type=CompactionPiece)
         trees = [index for index in self.plan.indexes().values() if not index.kind]
-        parts, rows = extract_part(place, site.writer, trees, piece)
+        parts, rows = extract_part(place, site.writer, trees, piece) if trees else ([], 0)
         lists: dict[str, ListHead] = {}
         for name, head in self.plan.heads:
             known = msgspec.msgpack.decode(head, type=ListHead)
@@ -237,20 +294,32 @@ class _Extract:
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    """Joins the parts of one index; a value that can be sent."""
+    """Joins the parts of one index, or some of them; a value that can be sent."""
 
     plan: _Plan
 
     def __call__(self, body: bytes, /) -> Output:
-        """The tree or the lists of one index. Costs as `join_parts` or `join_runs`, and 1 GET."""
+        """The tree, or some lists, of one index. Costs as `join_parts` or `join_lists`, and 1 GET."""
         site, place = self.plan.opened()
-        heads = dict(self.plan.heads)
-        (name, _) = msgspec.msgpack.decode(body, type=tuple[str, msgspec.Raw])
-        if name in heads:
-            head = msgspec.msgpack.decode(heads[name], type=ListHead)
-            _, own = msgspec.msgpack.decode(body, type=tuple[str, list[ListHead]])
-            made = join_runs(place, site.writer, self.plan.indexes()[name], head, own)
-            return Output(msgspec.msgpack.encode(_Joined(lists=made)), made.head.entries)
-        name, parts = msgspec.msgpack.decode(body, type=tuple[str, list[PartTrees]])
-        built = join_parts(place, site.writer, self.plan.indexes()[name], parts)
-        return Output(msgspec.msgpack.encode(_Joined(built)), built.tree.entries)
+        asked = msgspec.msgpack.decode(body, type=_TreeParts | _ListRuns)
+        index = self.plan.indexes()[asked.name]
+        if isinstance(asked, _TreeParts):
+            built = join_parts(place, site.writer, index, asked.parts)
+            return Output(msgspec.msgpack.encode(built), built.tree.entries)
+        joined = join_lists(place, site.writer, index, asked.runs, asked.task)
+        return Output(msgspec.msgpack.encode(joined), joined.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """Makes the lists of one index of what was joined, and measures what they find; a value that can be sent."""
+
+    plan: _Plan
+
+    def __call__(self, body: bytes, /) -> Output:
+        """The lists of one index. Costs as `finish_lists`, and 1 GET."""
+        _, place = self.plan.opened()
+        asked = msgspec.msgpack.decode(body, type=_ListParts)
+        head = msgspec.msgpack.decode(dict(self.plan.heads)[asked.name], type=ListHead)
+        built = finish_lists(place, self.plan.indexes()[asked.name], head, asked.runs, asked.joined)
+        return Output(msgspec.msgpack.encode(built), built.head.entries)

@@ -10,7 +10,7 @@ from wormdb.engine.blocks import write as blockwrite
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.forward.compact import folder_of, plan_compaction, publish_compaction, runs_in, select, write_piece
 from wormdb.engine.forward.rebuild import extract_part, join_parts, publish_indexes
-from wormdb.engine.forward.rebuild_lists import extract_run, join_runs, learn_lists
+from wormdb.engine.forward.rebuild_lists import extract_run, finish_lists, join_lists, learn_lists, plan_joins
 from wormdb.engine.log.root import Place
 from wormdb.engine.tree.definition import decode_index
 from wormdb.errors import ConflictError
@@ -97,6 +97,7 @@ def rebuild_trees(ledger: Ledger, aim: Aim) -> list[str]:
             index = decode_index(one.name, one.definition, source="root")
             head = learn_lists(place, writer, index)
             runs = [extract_run(place, writer, index, head, piece)[0] for piece in pieces]
-            lists.append(join_runs(place, writer, index, head, runs))
+            joined = [join_lists(place, writer, index, runs, task) for task in plan_joins(place, index, runs)]
+            lists.append(finish_lists(place, index, head, runs, joined))
     publish_indexes(register, writer, (place, state), built, lists)
     return [*(one.name for one in built), *(one.name for one in lists)]

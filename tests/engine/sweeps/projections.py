@@ -14,9 +14,11 @@ from wormdb.bql.search.fields import parse_fields
 from wormdb.bql.search.rank import rank_documents
 from wormdb.bql.search.search import SearchQuery
 from wormdb.engine.commit.define import change_definition, create_index
+from wormdb.engine.forward import rebuild_lists
 from wormdb.engine.forward.compact import Aim
 from wormdb.engine.lists import calibrate, centroids
 from wormdb.errors import InvalidRequestError
+from wormdb.format import list_columns, list_part
 from wormdb.schema.load import load_model
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.api.document import Document
     from wormdb.engine.forward.renew import ListRenewal
 
-__all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED", "renew", "searched", "tiny_lists"]
+__all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED", "renew", "searched", "small_spans", "tiny_lists"]
 
 MANUAL = {"forward": "manual", "block_bytes": 400, "forward_interval_ms": 0}
 """Nobody forwards but who is told to; a block has a few documents."""
@@ -42,6 +44,18 @@ def tiny_lists() -> Iterator[None]:
         mock.patch.object(centroids, "LIST_ROWS", 3),
         mock.patch.object(calibrate, "NEAREST", 2),
         mock.patch.object(calibrate, "ASKED", 5),
+    ):
+        yield
+
+
+@contextmanager
+def small_spans(size: int) -> Iterator[None]:
+    """Pages have a list or two, and runs are joined in pieces of so few bytes."""
+    with (
+        mock.patch.object(rebuild_lists, "SPAN_BYTES", size),
+        mock.patch.object(rebuild_lists, "PACKED_SPAN_BYTES", size),
+        mock.patch.object(list_part, "PAGE_BYTES", 40),
+        mock.patch.object(list_columns, "COLUMN_PAGE_BYTES", 40),
     ):
         yield
 
@@ -231,6 +245,33 @@ def _with_vectors(database: Database) -> None:
     things.delete("v03")
 
 
+def _with_several(database: Database) -> None:
+    """Two indexes of vectors and one of words, of which documents have all, some or none; the tail changes some."""
+    things = database["things"]
+    rows = [_several(number) for number in range(12)]
+    things.insert_many(rows[:9])
+    things.forward()
+    things.create_vector_index("deep.v", dimensions=3, distance="cosine", name="byDeep")
+    things.create_vector_index("v", dimensions=3, distance="dot_product", name="byVector")
+    things.create_text_index("t", name="byText")
+    for row in rows[9:]:
+        things.save(row)
+    things.forward()
+    things.save(_several(13, identity="v01"))
+    things.save({"id": "v02", "v": None, "deep": {"v": [1, 1, 1]}})
+    things.save({"id": "v04", "t": "red red"})
+    things.delete("v10")
+
+
+def _several(number: int, *, identity: str | None = None) -> dict[str, Any]:
+    made: dict[str, Any] = {"id": identity or f"v{number:02}", "t": f"red w{number % 3}"}
+    if number % 3:
+        made["v"] = [number, -1, number % 2]
+    if number % 4:
+        made["deep"] = {"v": [1, number % 5, 2]}
+    return made
+
+
 def _waiting_vectors(database: Database) -> None:
     things = database["things"]
     things.insert_many([*_vectors(range(10)), {"id": "x", "n": 8}])
@@ -271,6 +312,11 @@ def _renewed(things: Collection[Document]) -> None:
     assert found.lists is not None
     assert len(found.lists.runs) == 1
     assert found.lists.calibration is not None
+
+
+def _drop_vectors(things: Collection[Document]) -> object:
+    things.drop_index("byDeep")
+    return things.forward()
 
 
 def _drop_lists(things: Collection[Document]) -> object:
@@ -320,6 +366,12 @@ def _compact(things: Collection[Document]) -> object:
 
 def _rebuild(things: Collection[Document]) -> object:
     return rebuild_trees(things._ledger, Aim(400, everything=True))
+
+
+def _rebuild_spans(things: Collection[Document]) -> object:
+    """The same, with the runs of an index joined by several pieces of work."""
+    with small_spans(60):
+        return _rebuild(things)
 
 
 def _trim(things: Collection[Document]) -> object:
@@ -435,7 +487,6 @@ PROJECTED = (
         check=all_ready("byBucket", "byWord"),
     ),
     Scenario("drop lists", "things", _with_lists, _drop_lists, unchanged, settings=MANUAL, check=none_waits),
-    Scenario("rebuild lists", "things", _with_lists, _rebuild, unchanged, settings=MANUAL, check=none_waits),
     Scenario("forward text", "things", _with_text, _forward, unchanged, settings=MANUAL, check=searched),
     Scenario("build text", "things", _waiting_text, _forward, unchanged, settings=MANUAL, check=searched),
     Scenario(
@@ -443,6 +494,18 @@ PROJECTED = (
     ),
     Scenario("rebuild text", "things", _with_text, _rebuild, unchanged, settings=MANUAL, check=searched),
     Scenario("renew text", "things", _with_text, _renew_text, unchanged, [True], settings=MANUAL, check=searched),
+    Scenario("rebuild lists", "things", _with_lists, _rebuild_spans, unchanged, settings=MANUAL, check=none_waits),
+    Scenario(
+        "forward several",
+        "things",
+        _with_several,
+        _forward,
+        unchanged,
+        settings=MANUAL,
+        check=all_ready("byDeep", "byText", "byVector"),
+    ),
+    Scenario("drop vectors", "things", _with_several, _drop_vectors, unchanged, settings=MANUAL, check=none_waits),
+    Scenario("rebuild vectors", "things", _with_vectors, _rebuild_spans, unchanged, settings=MANUAL, check=_renewed),
     Scenario("build vectors", "things", _waiting_vectors, _forward, unchanged, settings=MANUAL, check=_renewed),
     Scenario("forward half renewed", "things", _half_renewed, _forward, unchanged, settings=MANUAL, check=_renewed),
     Scenario("renew vectors", "things", _with_vectors, renew, unchanged, [True], settings=MANUAL, check=_renewed),

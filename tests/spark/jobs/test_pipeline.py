@@ -14,6 +14,7 @@ from tests.cli.printed import worm
 from tests.engine.lists.rig import shown_lists
 from tests.jobs.rig import customers
 from tests.jobs.toy_vectors import vector_of
+from wormdb.engine.forward import rebuild_lists
 from wormdb.engine.lists.read import read_lists
 from wormdb.errors import CorruptionError
 from wormdb.jobs import sources
@@ -154,20 +155,30 @@ def stories(url: str) -> None:
     """Vectors and texts, most of them in blocks, some changed and some deleted since."""
     with wormdb.connect(url, settings=wormdb.Settings(forward="manual", block_bytes=24_000)) as db:
         things = db["things"]
-        things.create_vector_index("v", dimensions=4, distance="euclidean")
+        things.create_vector_index("v", dimensions=64, distance="euclidean")
         things.create_text_index(["title^2", "body"], language="english")
         things.insert_many([_story(number) for number in range(600)])
         things.forward()
         things.insert_many([_story(number) for number in range(600, 630)])
         for number in range(0, 600, 50):
             things.delete(f"s{number:04}")
-            things.save({**_story(number + 1), "title": "Changed shoes", "v": [0.5, number, 1, 2]})
+            things.save({**_story(number + 1), "title": "Changed shoes", "v": wide(0.5, number, 1, 2)})
+
+
+def wide(*numbers: float) -> list[float]:
+    """A vector of 64 numbers: so that a few hundred have lists in several pages."""
+    return [*numbers, *(0 for _ in range(64 - len(numbers)))]
 
 
 def _story(number: int) -> dict[str, Any]:
     words = ("red", "blue", "running", "shoes", "leather", "trainers", "light")
-    body = " ".join(words[(number * step) % 7] for step in range(1, 6))
-    return {"id": f"s{number:04}", "title": words[number % 7], "body": body, "v": [number % 9, number % 5, 1, number]}
+    body = " ".join([*(words[(number * step) % 7] for step in range(1, 6)), f"a{number}", f"p{number * 7}"])
+    return {
+        "id": f"s{number:04}",
+        "title": words[number % 7],
+        "body": body,
+        "v": wide(number % 9, number % 5, 1, number),
+    }
 
 
 def list_contents(url: str) -> dict[str, tuple[Any, Any]]:
@@ -179,27 +190,52 @@ def list_contents(url: str) -> dict[str, tuple[Any, Any]]:
         return {name: (found.trained(), shown_lists(found)) for name, found in readers.items() if found is not None}
 
 
+def pages(url: str) -> dict[str, list[tuple[bytes, bytes]]]:
+    """Of each index of vectors or words its objects, without the frames that have their names."""
+    with wormdb.connect(url) as db:
+        site = db._site("things/")
+        root = site.register.read().root
+        assert root is not None
+        made = {}
+        for one in root.indexes:
+            assert one.lists is not None
+            (run,) = one.lists.runs
+            folder = site.paths.index(one.name)
+            made[one.name] = [
+                (part.first, site.store.get(folder + part.name).body[: part.directory])
+                for part in (*run.parts, *run.ids)
+            ]
+        return made
+
+
 def test_workers_rebuild_vectors_and_words_as_one_process_does_and_shuffle_nothing(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # So that the runs of each index are joined by several tasks, by ranges of lists.
+    monkeypatch.setattr(rebuild_lists, "SPAN_BYTES", 2_500)
+    monkeypatch.setattr(rebuild_lists, "PACKED_SPAN_BYTES", 2_500)
     there, here = str(tmp_path / "there"), str(tmp_path / "here")
     stories(there)
     shutil.copytree(there, here)
     store: Any = spark.sparkContext._jsc.sc().statusStore()
     before = store.executorSummary("driver").totalShuffleWrite()
-    options = RebuildOptions(block_bytes=24_000)
-    done = pipeline(spark, there, collection="things").rebuild(options)
+    options = RebuildOptions(block_bytes=10_000)
+    steps: list[JobProgress] = []
+    done = pipeline(spark, there, collection="things", told=steps.append).rebuild(options)
     assert done.blocks >= 3
+    assert max(step.items for step in steps if step.job == "join indexes") >= 5, "ranges of each, and ids"
+    assert all(len(made) > 2 for made in pages(there).values())
     assert [(one.name, one.entries > 600) for one in done.indexes] == [("text", True), ("v", True)]
     assert store.executorSummary("driver").totalShuffleWrite() == before
     assert done == local_pipeline(here, collection="things").rebuild(options)
+    assert pages(there) == pages(here)
     made = list_contents(there)
     assert made == list_contents(here)
     assert made["v"][0] is not None
     assert len(made["v"][1]) > 1
     with wormdb.connect(there) as db, wormdb.connect(here) as other:
         assert db.verify(["things"])[0].findings == ()
-        for asked in ({"search": "run -shoe"}, {"near": {"v": {"vector": [1, 2, 1, 300], "k": 20}}}):
+        for asked in ({"search": "run -shoe"}, {"near": {"v": {"vector": wide(1, 2, 1, 300), "k": 20}}}):
             found = [(row["id"], score) for row, score in db["things"].find(**asked).scored()]
             assert found == [(row["id"], score) for row, score in other["things"].find(**asked).scored()]
             assert len(found) >= 20

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.api.document import Document
 
-__all__ = ["BODY", "read_document", "read_documents", "read_id", "read_past_id", "read_update"]
+__all__ = ["BODY", "read_document", "read_documents", "read_id", "read_past_id", "read_text", "read_update"]
 
 BODY = click.argument("body", required=False, metavar="[JSON | @FILE | -]")
 """Where documents come from; without it from standard input."""
@@ -41,7 +41,7 @@ def read_document(body: str | None) -> dict[str, Any]:
 
 def read_documents(body: str | None) -> list[dict[str, Any]]:
     """The documents that were given: one, a list of them, or one a line. Raises InvalidRequestError with the place."""
-    text = _text(body)
+    text = read_text(body)
     try:
         value = json.parse(text)
     except InvalidRequestError:
@@ -63,7 +63,7 @@ def read_documents(body: str | None) -> list[dict[str, Any]]:
 
 def read_update(body: str | None) -> dict[str, Any]:
     """The operators of an update. Raises InvalidRequestError for anything but an object of them."""
-    update = json.parse(_text(body), operators=True)
+    update = json.parse(read_text(body), operators=True)
     if not isinstance(update, dict) or not update or not all(name.startswith("$") for name in update):
         raise InvalidRequestError(
             f"update {json.encode(update).decode() if not isinstance(update, dict) else list(update)!r:.{_SHOWN}}",
@@ -80,7 +80,11 @@ def _line(number: int, line: str) -> Any:
         raise InvalidRequestError(f"line {number}: {error.what}", reason=error.reason, fix=error.fix) from error
 
 
-def _text(body: str | None) -> str:
+def read_text(body: str | None) -> str:
+    """What was written, or is in the file of @FILE, or comes by standard input for - and None.
+
+    Raises InvalidRequestError for what cannot be read, and for standard input that is a terminal.
+    """
     if body is not None and body.startswith("@"):
         try:
             return Path(body[1:]).read_text(encoding="utf-8")
@@ -91,7 +95,7 @@ def _text(body: str | None) -> str:
         return body
     if sys.stdin.isatty():
         raise InvalidRequestError(
-            "no document is given", reason="standard input is a terminal", fix="write it as JSON, or as @FILE"
+            "nothing is given", reason="standard input is a terminal", fix="write it as JSON, or as @FILE"
         )
     try:
         return sys.stdin.buffer.read().decode()

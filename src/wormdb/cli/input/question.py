@@ -12,6 +12,7 @@ from wormdb.bql.nearest import parse_near
 from wormdb.bql.search.search import parse_written_search
 from wormdb.bql.text import parse_filter_text, parse_sort_text
 from wormdb.bql.tree import Filter, MatchAll, conjunction
+from wormdb.cli.input.body import read_text
 from wormdb.cli.show.rows import Columns, columns_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -61,7 +62,8 @@ SELECT = click.option("--select", metavar="FIELD,…", help="Only these fields, 
 NEAR = click.option(
     "--near",
     metavar="FIELD=VECTOR",
-    help='Only the nearest vectors: embedding=[0.1,0.2], or {"embedding": {"vector": [0.1, 0.2], "k": 5}}.',
+    help='Only the nearest vectors: embedding=[0.1,0.2], or {"embedding": {"vector": [0.1, 0.2], "k": 5}}. '
+    "Both from a file by embedding=@FILE and @FILE, from standard input by embedding=- and -.",
 )
 SEARCH = click.option(
     "--search", metavar="WORDS", help="Only what a text search finds: 'red shoes -leather \"running shoe\" adi*'."
@@ -202,9 +204,12 @@ def _read_search(options: Mapping[str, Any]) -> SearchQuery:
 
 def _read_near(text: str, *, is_exact: bool) -> Near:
     written: Any = None
+    text = read_text(text) if text.startswith("@") or text == "-" else text
+    is_whole = text.lstrip().startswith("{")
     field, equals, vector = text.partition("=")
+    vector = "" if is_whole or not equals else read_text(vector.strip())
     try:
-        if text.lstrip().startswith("{"):
+        if is_whole:
             written = json.parse(text, operators=True)
         elif equals:
             written = {field.strip(): {"vector": json.parse(vector)}}

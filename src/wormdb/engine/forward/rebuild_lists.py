@@ -2,16 +2,19 @@
 
     head = learn_lists(…, index)                                  # once: what the lists need to know
     runs = [extract_run(…, index, head, piece) for piece in …]    # by ranges of ids: a run each
-    built = join_runs(…, index, head, runs)                       # one run of them
+    tasks = plan_joins(…, index, runs)                            # one if there is little of it
+    done = [join_lists(…, index, runs, task) for task in tasks]   # by ranges of lists: objects of one run
+    built = finish_lists(…, index, head, runs, done)              # the run, and what its lists find
     publish_indexes(…)                                            # see `wormdb.engine.forward.rebuild`
 
-No entry goes from one piece to another: a range of ids has its own run, and runs of lists are merged as they stand.
+No entry goes from one piece to another: a range of ids has its own run, and a range of lists is read of each of them
+and written as it will be read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,8 +24,10 @@ from wormdb.engine.lists.advance import ListEdit, measure_lists, stored_document
 from wormdb.engine.lists.definition import kind_for
 from wormdb.engine.lists.merge import RunWriter, StoredSource
 from wormdb.engine.lists.shelf import ListShelf
+from wormdb.engine.lists.span import ALL_LISTS, ListSpan, cut_lists
 from wormdb.engine.state.projection import DEFAULT_SIZES, Net
-from wormdb.format.list_run import ListHead  # noqa: TC001 - msgspec reads the annotations
+from wormdb.format.list_run import ListHead, ListPart, ListRun
+from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,10 +36,24 @@ if TYPE_CHECKING:
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Place
     from wormdb.engine.tree.definition import Index
-    from wormdb.format.list_run import ListRun
     from wormdb.format.root import IndexRoot, Root
 
-__all__ = ["BuiltLists", "ListSuccessor", "extract_run", "join_runs", "learn_lists"]
+__all__ = [
+    "BuiltLists",
+    "JoinedLists",
+    "ListJoin",
+    "ListSuccessor",
+    "extract_run",
+    "finish_lists",
+    "join_lists",
+    "learn_lists",
+    "plan_joins",
+]
+
+SPAN_BYTES: Final = 64 * MIB
+"""Of runs that one piece of work joins: an object of the result, as large as others are. Less is joined by one …"""
+PACKED_SPAN_BYTES: Final = 16 * MIB
+"""… and of lists that are compressed: they have several times as many entries in a byte, and a search needs few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +104,89 @@ def extract_run(
     return edit.head, count
 
 
-def join_runs(
-    place: Place, writer: ObjectWriter, index: Index, head: ListHead, parts: Sequence[ListHead]
-) -> BuiltLists:
-    """One run of many that have no document in common, and what its lists find.
+class ListJoin(msgspec.Struct, frozen=True):
+    """What one piece of work joins of the runs of an index: a value that can be sent."""
 
-    Costs as `RunWriter.merge`, or nothing for a single one, and as `measure_lists`.
+    span: ListSpan | None = ALL_LISTS
+    """The lists; None for none."""
+    has_ids: bool = True
+    """Whether the documents that lists name by places are joined too."""
+
+
+class JoinedLists(msgspec.Struct, frozen=True):
+    """What one of them wrote: a value that can be sent."""
+
+    parts: tuple[ListPart, ...] = ()
+    """In order of list."""
+    entries: int = 0
+    ids: tuple[ListPart, ...] = ()
+    documents: int = 0
+    """In `ids`."""
+
+
+def plan_joins(place: Place, index: Index, parts: Sequence[ListHead]) -> list[ListJoin]:
+    """The pieces in which runs are joined that have no document in common: one unless they are large.
+
+    Then 1 GET for each object of them, side by side, for its directory. None if a single run needs no joining. Raises
+    CorruptionError, SnapshotTooOldError, UnavailableError.
     """
+    kind, runs = kind_for(index), _runs_of(parts)
+    if len(runs) < 2:
+        return []
+    objects = [part for run in runs for part in run.parts]
+    size = PACKED_SPAN_BYTES if kind.is_packed else SPAN_BYTES
+    if sum(part.length for part in objects) <= size:
+        return [ListJoin(has_ids=kind.is_shared)]
     folder = ListShelf(place.store, place.paths, place.pool).folder(place.root, index.name)
-    kind = kind_for(index)
-    runs = [run for part in parts for run in part.runs]
-    made: ListRun | None = runs[0] if runs else None
-    spare: list[str] = []
+    spans = [ListJoin(span, has_ids=False) for span in cut_lists(folder.learn(objects), size)]
+    return [ListJoin(None), *spans] if kind.is_shared else spans
+
+
+def join_lists(
+    place: Place, writer: ObjectWriter, index: Index, parts: Sequence[ListHead], task: ListJoin
+) -> JoinedLists:
+    """One piece of `plan_joins`. Costs as `RunWriter.join_lists` and `RunWriter.join_ids`, and raises as these."""
+    folder = ListShelf(place.store, place.paths, place.pool).folder(place.root, index.name)
+    kind, runs = kind_for(index), _runs_of(parts)
+    run_writer = RunWriter(folder, kind, writer)
+    joined = JoinedLists()
+    if task.has_ids:
+        ids, documents = run_writer.join_ids([StoredSource(folder, run, kind) for run in runs])
+        joined = msgspec.structs.replace(joined, ids=ids, documents=documents)
+    if task.span is not None:
+        made, entries = run_writer.join_lists([StoredSource(folder, run, kind, task.span) for run in runs])
+        joined = msgspec.structs.replace(joined, parts=made, entries=entries)
+    return joined
+
+
+def finish_lists(
+    place: Place, index: Index, head: ListHead, parts: Sequence[ListHead], joined: Sequence[JoinedLists]
+) -> BuiltLists:
+    """The lists of an index, of what was joined in the order of `plan_joins`. Costs and raises as `measure_lists`."""
+    folder = ListShelf(place.store, place.paths, place.pool).folder(place.root, index.name)
+    runs = _runs_of(parts)
+    made, spare = tuple(runs), tuple[str, ...]()
     if len(runs) > 1:
-        sources = [StoredSource(folder, run, kind) for run in runs]
-        made = RunWriter(folder, kind, writer).merge(sources, number=place.root.applied, is_base=True)
-        spare = [part.name for run in runs for part in (*run.parts, *run.ids)]
-    following = msgspec.structs.replace(head, runs=() if made is None else (made,))
-    following = measure_lists(folder, following, kind, place.root.changes)
-    return BuiltLists(index.name, following, tuple(spare))
+        tally = tuple(map(sum, zip(*(run.tally for run in runs if run.tally), strict=True)))
+        one = ListRun(
+            number=place.root.applied,
+            parts=tuple(part for some in joined for part in some.parts),
+            ids=tuple(part for some in joined for part in some.ids),
+            documents=sum(some.documents for some in joined),
+            entries=sum(some.entries for some in joined),
+            tally=tally,
+        )
+        assert one.entries == sum(run.entries for run in runs), "every entry was joined"
+        made = (one,)
+        spare = tuple(part.name for run in runs for part in (*run.parts, *run.ids))
+    following = msgspec.structs.replace(head, runs=made)
+    return BuiltLists(index.name, measure_lists(folder, following, kind_for(index), place.root.changes), spare)
+
+
+def _runs_of(parts: Sequence[ListHead]) -> list[ListRun]:
+    """Runs of ranges of ids in order of id, where documents are named by places."""
+    runs = [run for part in parts for run in part.runs]
+    return sorted(runs, key=lambda run: [one.first for one in run.ids[:1]])
 
 
 @dataclass(frozen=True, slots=True)

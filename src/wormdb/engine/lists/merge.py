@@ -11,10 +11,11 @@ from __future__ import annotations
 import heapq
 from array import array
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from operator import itemgetter, ne
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from wormdb.engine.lists.span import ALL_LISTS, ListSpan
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.view import id_key
 from wormdb.format.list_columns import ColumnPages, steps_of
@@ -89,18 +90,19 @@ class MergeSource(Protocol):
         """The documents that it names by places: the key and the JSON of each id, and whether it is in no list."""
         ...
 
-    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList | PlacedList]]:
+    def lists(self, places: Sequence[int] | None) -> Iterator[tuple[bytes, LooseList | PlacedList]]:
         """Its lists in order; with `places` those of the merged run stand for its own."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """A run that is stored. Each pass over its lists costs as `ListFolder.stream_lists`."""
+    """A run that is stored, or a span of its lists. Each pass over these costs as `ListFolder.stream_lists`."""
 
     folder: ListFolder
     run: ListRun
     kind: ListKind
+    span: ListSpan = ALL_LISTS
 
     @property
     def tally(self) -> tuple[int, ...]:
@@ -113,9 +115,9 @@ class StoredSource:
             for identity, dead in zip(page.ids, page.dead, strict=True):
                 yield id_key(identity), identity, bool(dead)
 
-    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList]]:
+    def lists(self, places: Sequence[int] | None) -> Iterator[tuple[bytes, LooseList]]:
         """As `MergeSource`."""
-        for key, stored in self.folder.stream_lists(self.run.parts, self.kind):
+        for key, stored in self.folder.stream_lists(self.run.parts, self.kind, self.span):
             payloads = stored.all_payloads()
             if places is not None:
                 own, gone = [places[place] for place in stored.places], [places[place] for place in stored.gone_places]
@@ -142,7 +144,7 @@ class DraftSource:
         for identity, dead in zip(self.draft.ids, self.draft.dead, strict=True):
             yield id_key(identity), identity, dead
 
-    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, LooseList | PlacedList]]:
+    def lists(self, places: Sequence[int] | None) -> Iterator[tuple[bytes, LooseList | PlacedList]]:
         """As `MergeSource`."""
         ids = self.draft.ids
         is_moved = places is not None and any(map(ne, places, range(len(places))))
@@ -214,6 +216,28 @@ class RunWriter:
         return ListRun(
             number=number, parts=parts, ids=ids, documents=documents, entries=counts[0], gone=counts[1], tally=tally
         )
+
+    def join_ids(self, sources: Sequence[StoredSource]) -> tuple[tuple[ListPart, ...], int]:
+        """The documents of runs that have none in common, as those of one run, and how many they are.
+
+        Costs as reading the ids of each once, and 1 PUT for each object. Raises as `merge`.
+        """
+        places = [array("i") for _ in sources]
+        return self._write_ids(_united(sources, places, is_base=True))
+
+    def join_lists(self, sources: Sequence[StoredSource]) -> tuple[tuple[ListPart, ...], int]:
+        """The lists of runs that have no document in common as those of one run, and how many entries they have.
+
+        Where documents are places the runs come in order of id, so that those of one follow on those of another: the
+        lists fit what `join_ids` writes. Costs and raises as `merge`, without ids.
+        """
+        assert not any(source.run.gone for source in sources), "runs of which none takes back entries of another"
+        places: list[range] | None = None
+        if self.kind.is_shared:
+            ends = list(accumulate((source.run.documents for source in sources), initial=0))
+            places = [range(begin, end) for begin, end in pairwise(ends)]
+        counts = [0, 0]
+        return self._write_lists(_merged(sources, places, is_base=True), counts), counts[0]
 
     def _write_ids(self, found: Iterable[tuple[bytes, bytes, bool]]) -> tuple[tuple[ListPart, ...], int]:
         count = 0
@@ -342,7 +366,7 @@ def _aged(source: MergeSource, age: int) -> Iterator[tuple[bytes, int, bytes, bo
 
 
 def _merged(
-    sources: Sequence[MergeSource], places: Sequence[array[int]] | None, *, is_base: bool
+    sources: Sequence[MergeSource], places: Sequence[Sequence[int]] | None, *, is_base: bool
 ) -> Iterator[tuple[bytes, LooseList | PlacedList]]:
     streams = [_keyed(source, None if places is None else places[age], age) for age, source in enumerate(sources)]
     if len(streams) == 1:
@@ -362,6 +386,6 @@ def _merged(
 
 
 def _keyed(
-    source: MergeSource, places: array[int] | None, age: int
+    source: MergeSource, places: Sequence[int] | None, age: int
 ) -> Iterator[tuple[bytes, int, LooseList | PlacedList]]:
     return ((key, age, one) for key, one in source.lists(places))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.lists.definition import kind_for
+from wormdb.engine.lists.span import ListSpan
 from wormdb.engine.state.indexes import is_whole
 from wormdb.engine.state.projection import net_of
 from wormdb.engine.state.view import StoredVersion, View, id_key, merge_newest
@@ -127,9 +128,10 @@ class ListReader:
         if self.folder is None:
             return {}
         high = prefix_end(prefix)
+        span = ListSpan(prefix, high)
         asked: list[tuple[ListPart, Directory, Sequence[int]]] = []
         places: list[tuple[int, str, int]] = []
-        chosen = [(number, part) for number, run in enumerate(self.head.runs) for part in _between(run, prefix, high)]
+        chosen = [(number, part) for number, run in enumerate(self.head.runs) for part in span.parts_of(run.parts)]
         self.folder.learn([*(part for _, part in chosen), *(part for run in self.head.runs for part in run.ids)])
         for number, part in chosen:
             (directory,) = self.folder.learn([part])
@@ -317,13 +319,6 @@ def read_lists(view: View, index: Index, shelf: ListShelf) -> ListReader | None:
     newest = list(merge_newest([iter(view.overlay.scan(view.number)), *(one.base.scan() for one in attached)]))
     tail = tuple(view.shown(held) for _, held in newest if held.document is not None)
     return ListReader(kind_for(index), head, frozenset(key for key, _ in newest), tail, view, folder)
-
-
-def _between(run: ListRun, low: bytes, high: bytes | None) -> list[ListPart]:
-    """The objects of a run that may have keys from `low` up to below `high`."""
-    firsts = [part.first for part in run.parts]
-    begin = max(bisect_right(firsts, low) - 1, 0)
-    return [part for part in run.parts[begin:] if high is None or part.first < high]
 
 
 def _search(ids: TextArray, key: bytes) -> int | None:

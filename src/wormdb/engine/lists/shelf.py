@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.shelf import BoundedCache, ColumnCache, Label
+from wormdb.engine.lists.span import ALL_LISTS, ListSpan
 from wormdb.engine.state.indexes import folder_of, scope_of
 from wormdb.engine.tree.nodes import fetch_object, gone_is_old
 from wormdb.format.frame import corrupt
@@ -224,33 +225,43 @@ class ListFolder:
             assert not isinstance(body, StoredList), "ids are no lists"
             yield decode_ids(body, name=f"ids from {key!r} on in {self.folder}")
 
-    def stream_lists(self, parts: Sequence[ListPart], kind: ListKind) -> Iterator[tuple[bytes, StoredList]]:
-        """All lists of some objects in order. Nothing is kept, and a few MiB are in memory.
+    def stream_lists(
+        self, parts: Sequence[ListPart], kind: ListKind, span: ListSpan = ALL_LISTS
+    ) -> Iterator[tuple[bytes, StoredList]]:
+        """The lists of some objects in order: all, or those of a span. Nothing is kept, and a few MiB are in memory.
 
-        For each object 1 GET if it is small, else 1 for its directory and 1 for each 4 MiB.
+        For each object 1 GET if it is small, else 1 for its directory and 1 for each 4 MiB. Objects that have no list
+        of the span cost nothing, or their directory.
         """
-        for key, body in self._stream(parts):
+        for key, body in self._stream(span.parts_of(parts), span):
+            if not span.has(key):
+                continue
             if isinstance(body, StoredList):
                 yield key, body
             else:
                 name = f"list {key!r} in {self.folder}"
                 yield key, decode_list(body, kind.columns, is_shared=kind.is_shared, name=name)
 
-    def _stream(self, parts: Sequence[ListPart]) -> Iterator[tuple[bytes, memoryview | StoredList]]:
-        """Lists of columns decoded, all others as they are stored."""
+    def _stream(
+        self, parts: Sequence[ListPart], span: ListSpan = ALL_LISTS
+    ) -> Iterator[tuple[bytes, memoryview | StoredList]]:
+        """Lists of columns decoded, all others as they are stored: those of a span, and some beside it."""
         for part in parts:
-            if part.length <= WHOLE_BYTES_MAX:
+            # Of an object that is cut into spans others read the rest.
+            if part.length <= (WHOLE_BYTES_MAX if span == ALL_LISTS else GAP_BYTES_MAX):
                 body = fetch_object(self.shelf.store, self.key(part.name), part.sha256)
                 directory = self._directory(part, body[part.directory :])
                 bodies = ((number, body) for number in range(len(directory.firsts)))
                 yield from self._unpacked(directory, bodies, 0)
                 continue
             (directory,) = self.learn([part])
-            yield from self._streamed(part, directory)
+            yield from self._streamed(part, directory, directory.pages_between(span.low, span.high))
 
-    def _streamed(self, part: ListPart, directory: Directory) -> Iterator[tuple[bytes, memoryview | StoredList]]:
-        key, starts, count = self.key(part.name), directory.starts, len(directory.firsts)
-        begin = 0
+    def _streamed(
+        self, part: ListPart, directory: Directory, pages: range
+    ) -> Iterator[tuple[bytes, memoryview | StoredList]]:
+        key, starts = self.key(part.name), directory.starts
+        begin, count = pages.start, pages.stop
         while begin < count:
             end = begin + 1
             while end < count and starts[end + 1] - starts[begin] <= STREAM_BYTES:

@@ -15,7 +15,7 @@ from wormdb.engine.lists.centroids import SAMPLE_ROWS, count_lists, decode_centr
 from wormdb.engine.lists.codes import encode_vectors, load_numpy, squares
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING, Document
-from wormdb.format.path import Path, get_direct, parse_path
+from wormdb.format.path import TRAVERSED, Path, get_direct, parse_path
 from wormdb.format.vector import read_vector
 from wormdb.settings import VECTOR_DIMENSIONS_MAX
 
@@ -146,6 +146,8 @@ class VectorKind:
         """Why a value cannot be indexed; None if it can, or there is none."""
         if value is None or value is MISSING:
             return None
+        if value is TRAVERSED:
+            return "an array stands on the way to it, and a document has one vector"
         vector = read_vector(value, self.dimensions)
         if isinstance(vector, str):
             return vector

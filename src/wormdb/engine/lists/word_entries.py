@@ -14,7 +14,6 @@ from wormdb.engine.lists.merge import PlacedList
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Iterator, Sequence
 
 __all__ = ["ENTRY_BYTES", "WordEntries"]
@@ -48,7 +47,7 @@ class WordEntries:
         """A document whose version before had these words, each of which is named once."""
         self._gone.append(self._numpy.array(words, self._numpy.int64) << _PLACE_BITS | place)
 
-    def lists(self, places: array[int] | None) -> Iterator[tuple[bytes, PlacedList]]:
+    def lists(self, places: Sequence[int] | None) -> Iterator[tuple[bytes, PlacedList]]:
         """All lists in order of key; with `places` these stand for those of the documents, and -1 for none."""
         numpy = self._numpy
         moved = None if places is None else numpy.array(places, numpy.int64)

@@ -18,7 +18,7 @@ from wormdb.engine.tree.entries import Entry, value_key_of
 from wormdb.engine.tree.extract import extract
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.engine.tree.tree import verify
-from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
+from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError, WormError
 from wormdb.format import json
 from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
 
@@ -33,12 +33,17 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.report import AuditReport
     from wormdb.maintenance.collection import StoredCollection
 
-__all__ = ["IndexCheck", "IndexTally", "index_checks", "tree_objects"]
+__all__ = ["IndexCheck", "IndexTally", "index_checks", "told_damage", "tree_objects"]
 
 _SLICE: Final = 1_000
 _SHOWN: Final = 20
 
 _DAMAGE: Final = (CorruptionError, SnapshotTooOldError, UnsupportedFormatError)
+
+
+def told_damage(error: WormError) -> str:
+    """What a check says of an object that it cannot read: if its root stands, an object that is gone is missing."""
+    return "it is missing" if isinstance(error, SnapshotTooOldError) else error.reason
 
 
 def _bucket(digest: int) -> int:
@@ -68,6 +73,8 @@ class IndexCheck:
     """Whether it must be built again."""
     is_refused: bool = False
     """Whether the documents themselves do not fit it: no repair helps."""
+    is_unreadable: bool = False
+    """Whether it cannot be told what documents should have in it."""
     _sums: Counter[int] = field(default_factory=Counter)
     _count: int = 0
     _arrays: tuple[bool, ...] = ()
@@ -189,7 +196,7 @@ class IndexCheck:
         try:
             found = shelf.filter(self.root, stored)
         except _DAMAGE as error:
-            self._fault(error.key or self.key, error.reason)
+            self._fault(error.key or self.key, told_damage(error))
             return None
         self.report.count("nodes", 0 if found is None else len(found.refs))
         return found

@@ -17,7 +17,7 @@ from wormdb.format import json
 from wormdb.format.list_run import ListHead
 from wormdb.format.membership import key_hash
 from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
-from wormdb.maintenance.audit.index_check import IndexCheck
+from wormdb.maintenance.audit.index_check import IndexCheck, told_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,13 +71,13 @@ class ListCheck(IndexCheck):
 
     def _flush(self) -> None:
         rows, self._waiting = self._waiting, []
-        if not rows:
+        if not rows or self.is_unreadable:
             return
         try:
             for digest, _ in self._entries(rows):
                 self._sums[digest >> (SUM_BITS - 12)] += digest
-        except _DAMAGE as error:
-            self._fault(error.key or self.key, error.reason)
+        except _DAMAGE:
+            self.is_unreadable = True  # what was learned: `compare` reads it too, and tells
 
     def compare(self, *, with_documents: bool) -> set[int]:
         """Check the lists, and their entries against the documents that were added; the buckets that differ.
@@ -103,7 +103,7 @@ class ListCheck(IndexCheck):
                 found[bucket] = found.get(bucket, 0) + digest
                 count += 1
         except _DAMAGE as error:
-            self._fault(error.key or self.key, error.reason)
+            self._fault(error.key or self.key, told_damage(error))
             return set()
         self._check_successor()
         if count != head.entries:
@@ -127,7 +127,7 @@ class ListCheck(IndexCheck):
             self._folder.trained(begun.head.trained)
             count = sum(1 for _ in stored_entries(self._folder, begun.head, kind_for(self.index)))
         except _DAMAGE as error:
-            self._fault(error.key or self.key, f"it is made anew, and {error.reason}")
+            self._fault(error.key or self.key, f"it is made anew, and {told_damage(error)}")
             return
         if count != begun.head.entries:
             self._fault(self.key, f"it is made anew, and has {count} entries, by the root {begun.head.entries}")

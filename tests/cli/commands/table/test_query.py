@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,22 @@ def test_the_nearest_vectors_are_shown_with_their_scores(tmp_path: Path) -> None
     assert worm("table", "query", "things", "--near", written, "--count", "--url", str(tmp_path)).text == "1\n"
 
 
+@pytest.mark.parametrize("written", ["v=@{file}", "@{file}", "v=-", "-"])
+def test_a_vector_may_come_from_a_file_or_by_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    with wormdb.connect(tmp_path / "db") as database:
+        database["things"].insert_many([{"id": "a", "v": [0, 1]}, {"id": "b", "v": [3, 0]}])
+    file, body = tmp_path / "asked.json", "[1, 0]\n" if "=" in written else '{"v": {"vector": [1, 0], "k": 1}}\n'
+    file.write_text(body)
+    piped = io.TextIOWrapper(io.BytesIO(body.encode()))
+    monkeypatch.setattr("sys.stdin", piped)
+    arguments = ("table", "query", "things", "--near", written.format(file=file), "--exact", "--limit", "1")
+    found = worm(*arguments, "--format", "ndjson", "--url", str(tmp_path / "db"))
+    assert found.code == 0, found.errors
+    assert [json.loads(row)["id"] for row in found.lines] == ["b"]
+
+
 def test_what_a_text_search_finds_is_shown_with_its_scores(tmp_path: Path) -> None:
     with wormdb.connect(tmp_path) as database:
         database["things"].insert_many([{"id": n, "t": text} for n, text in enumerate(["red shoe", "blue", "red red"])])
@@ -153,6 +170,7 @@ def test_vectors_and_words_on_s3_are_indexed_and_found_together(s3_url: str) -> 
         (["--language", "english"], "--language needs --search"),
         (["--near", "v=oops"], "--near 'v=oops': the vector is not JSON"),
         (["--near", "{"], "the vector is not JSON"),
+        (["--near", "v=@nowhere.json"], "file 'nowhere.json': it cannot be read"),
         (["--near", "v"], "it must name one field"),
         (["--search", '"red', "--in", "t"], "a quote is not closed"),
         (["--search", "", "--in", "t"], "it has no word that can be found"),
