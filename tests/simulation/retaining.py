@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tests.engine.forward.compact_rig import compact_list
 from tests.simulation.moments import read_between
 from tests.simulation.replay import Violation
+from wormdb.engine.forward.compact import Aim
 from wormdb.errors import ConflictError, OutcomeUnknownError, SnapshotTooOldError, UnavailableError
 from wormdb.format.event import HistoryRetained
 from wormdb.format.past import misc_ms
 from wormdb.schema.model import duration_seconds
+from wormdb.settings import LOG_RETENTION_MS_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Retaining", "is_before_all", "is_forgotten", "least_gone", "may_be_dropped", "most_gone"]
 
-RULES = (("30m", 4), ("20s", 3), ("10s", 2))
-"""Each keeps less than the one before it: what a merge dropped is shown by none that follows."""
+RULES: tuple[tuple[dict[str, Any], ...], ...] = (
+    ({"versions": 4}, {"versions": 3}, {"versions": 2}),
+    ({"keep": "4h"}, {"keep": "90m"}, {"keep": "20s"}),
+    ({"keep": "3h", "versions": 4}, {"keep": "20s", "versions": 3}, {"keep": "10s", "versions": 2}),
+)
+"""Of a run those of one line; each keeps less than the one before it. The log forgets after an hour."""
 LEAD_MS = 700_000.0
 """How far the clock of a process that wrote a root may be behind the store's time."""
 
@@ -104,10 +111,10 @@ class Retaining:
         """Say the rule after the one in force; another may do so at the same time."""
         with suppress(UnavailableError, OutcomeUnknownError, ConflictError):
             said = client.node.collection.get_retention()
-            place = RULES.index((said["keep"], said["versions"])) + 1 if said else 0
-            if place < len(RULES):
-                keep, versions = RULES[place]
-                client.node.collection.retain(keep=keep, versions=versions)
+            rules = RULES[client.world.seed % len(RULES)]
+            place = rules.index(said) + 1 if said else 0
+            if place < len(rules):
+                client.node.collection.retain(**rules[place])
 
     def step(self, client: Client) -> None:
         """Change, delete, keep less; look at the past."""
@@ -142,7 +149,14 @@ class Retaining:
             call.result = found
 
     def end(self, client: Client) -> None:
-        """Look at the past once more, then write."""
+        """Let the log forget, and a merge drop what it may; look at the past once more, then write."""
+        ledger = client.node.ledger
+        for _ in range(2):
+            ledger.forward()
+            ledger.trim(LOG_RETENTION_MS_MIN)
+            client.world.scheduler.sleep(1.1 * LOG_RETENTION_MS_MIN)
+        with suppress(ConflictError):
+            compact_list(ledger, "history", Aim(100_000, everything=True))
         for name in self.names:
             self._look_back(client, name)
         self._travel(client)
