@@ -1,4 +1,4 @@
-"""Documents that were erased on one side of a sync: the other side has nothing of them either, whichever way it went."""
+"""Documents that were erased on one side of a sync: the other side has nothing of them either, whichever way."""
 
 from __future__ import annotations
 
