@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.moments import read_between
@@ -73,7 +74,7 @@ class Expiring:
         """
         for call in world.history.calls:
             if call.outcome == "ok" and call.verb in ("find", "count", "indexed"):
-                check_living(call, replay, lambda state, low, high, call=call: _is_answer(call, state, low, high))
+                check_living(call, replay, partial(_is_answer, call))
         for entry in replay.entries:
             for change in (change for batch in entry.batches for change in batch.changes if change.op == "expire"):
                 at = json.decode_document(change.before or b"{}", name="document").get("at")
@@ -95,7 +96,7 @@ def _is_answer(call: Call, state: State, low: float, high: float) -> bool:
     may = {name: one for name, one in documents.items() if not is_over(one, low)}
     must = [name for name, one in documents.items() if not is_over(one, high)]
     if call.verb == "count":
-        return len(must) <= call.result <= len(may)
+        return bool(len(must) <= call.result <= len(may))
     return all(name in call.result for name in must) and all(may.get(name) == one for name, one in call.result.items())
 
 

@@ -208,7 +208,7 @@ def _audit_answer(call: Call, replay: Replay) -> None:
         case "scan":
             _audit_scan(call, replay)
         case "read":
-            check_living(call, replay, lambda state, low, high: _is_read(call, state, low, high))
+            check_living(call, replay, partial(_is_read, call))
         case _ if call.answer is not None:
             answer = call.answer
             if not any(answer(replay, number) == call.result for number in range(call.floor, call.ceiling + 1)):
