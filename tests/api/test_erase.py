@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bson import ObjectId
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -338,3 +339,29 @@ def check_histories(database: Database, expected: dict[str, list[str]], erased: 
                 database[NAME].get_history(name)
         else:
             assert [(each.seq, each.op) for each in database[NAME].get_history(name)] == list(enumerate(ops, 1))
+
+
+IDENTITIES = [17, 2.5, -3, True, "17", "größe-ü", 'a"b', ObjectId("507f1f77bcf86cd799439011")]
+
+
+@pytest.mark.parametrize("identity", IDENTITIES, ids=str)
+def test_ids_and_values_of_others_that_look_alike_are_no_traces(identity: Any) -> None:
+    world = World()
+    database = opened(world)
+    things = database[NAME]
+    things.create_index("u", name="byU")
+    alike = [f"w17-0.17-{number}" for number in range(4)] + [f"2.51 {SECRET}17 -31", "1717", 117, 2.55, "größe-üx"]
+    for other in alike:
+        things.insert({"id": other, "u": other, "note": f"{other} 17 2.5 true"})
+    things.insert({"id": identity, "u": "mine"})
+    things.forward()
+    things.save({"id": identity, "u": "mine, too"})
+    things.forward()
+    assert traces_of(database, identity)
+    things.erase(identity)
+    collected(world, database, HOUR, HOUR)
+    assert traces_of(database, identity) == []
+
+
+def traces_of(database: Database, identity: Any) -> list[Any]:
+    return [each for each in database.find_traces(NAME, identity) if not each.is_mention]

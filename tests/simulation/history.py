@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from tests.simulation.expiring import check_living, is_over
 from tests.simulation.linearizability import RegisterOp, is_linearizable
 from tests.simulation.replay import Violation
 from tests.simulation.scheduler import ProcessCrash
@@ -32,7 +33,7 @@ from wormdb.settings import RETIRED_MS, ROOT_MS_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.simulation.replay import Replay
+    from tests.simulation.replay import Replay, State
     from tests.simulation.store import Bucket
 
 __all__ = ["Call", "History", "Outcome", "Violation", "audit", "audit_register"]
@@ -52,8 +53,11 @@ class Call:
     floor: int
     own_floor: int
     returned: float = math.inf
-    seconds: float = 0.0
-    """How long it took, in virtual time."""
+    began: float = 0.0
+    ended: float = 0.0
+    """Both in ms of virtual time."""
+    is_dated: bool = True
+    """Whether answers of the store have its time, and it is the same for all processes."""
     ceiling: int = 0
     outcome: Outcome = "open"
     error: WormError | None = None
@@ -66,6 +70,11 @@ class Call:
     """Whether a refusal was true at a log number, where the verb alone does not tell."""
     answer: Callable[[Replay, int], Any] | None = None
     """What it should have been told at a log number, if it only asked."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, in virtual time."""
+        return (self.ended - self.began) / 1000
 
     @property
     def label(self) -> str:
@@ -102,6 +111,8 @@ class History:
         """Run a call inside; what it raises becomes its outcome. Errors that no client expects go on."""
         who, began = self._bucket.scheduler.current.name, self._bucket.scheduler.now
         call = Call(len(self.calls), who, verb, facts, self.tick(), self._bucket.highest, own_floor)
+        call.began, weather = began, self._bucket.weather
+        call.is_dated = weather.shows_time and not weather.is_folder
         self.calls.append(call)
         self._open[who] = call
         self._bucket.note(f"{verb} {facts}")
@@ -131,7 +142,7 @@ class History:
             del self._open[who]
             call.returned = math.inf if call.outcome == "unknown" else self.tick()
             call.ceiling = self._bucket.highest
-            call.seconds = (self._bucket.scheduler.now - began) / 1000
+            call.ended = self._bucket.scheduler.now
             self._bucket.note(f"{verb} → {call.outcome} {type(call.error).__name__ if call.error else ''}")
 
     def resolved(self, call: Call, *, committed: bool) -> None:
@@ -197,13 +208,7 @@ def _audit_answer(call: Call, replay: Replay) -> None:
         case "scan":
             _audit_scan(call, replay)
         case "read":
-            found = call.result
-            states = replay.states[call.floor : call.ceiling + 1]
-            # What is over may be gone for a reader before an entry removes it: its own time tells, not the log.
-            known = [state.document(call.facts["id"]) for state in states]
-            is_ended = found is None and any(one is not None and "at" in one for one in known)
-            if not is_ended and found not in known:
-                raise Violation(f"{call.label}: saw {found}, which was in no state from {call.floor} to {call.ceiling}")
+            check_living(call, replay, partial(_is_read, call))
         case _ if call.answer is not None:
             answer = call.answer
             if not any(answer(replay, number) == call.result for number in range(call.floor, call.ceiling + 1)):
@@ -215,6 +220,14 @@ def _audit_answer(call: Call, replay: Replay) -> None:
             for identity, rev in call.facts.get("loaded", {}).items():
                 if before.rev(identity) != rev:
                     raise Violation(f"{call.label}: written over revision {before.rev(identity)} of {identity}")
+
+
+def _is_read(call: Call, state: State, low: float, high: float) -> bool:
+    """Whether a look-up is right: what is over is gone for a reader before an entry removes it."""
+    known = state.document(call.facts["id"])
+    if call.result is None:
+        return known is None or is_over(known, high)
+    return bool(call.result == known) and not is_over(known, low)
 
 
 def _audit_scan(call: Call, replay: Replay) -> None:

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants_endings import ENDING_MUTANTS, ERASING_MUTANTS, run_erasing
 from tests.simulation.mutants_offers import OFFER_MUTANTS
 from tests.simulation.mutants_projection import PROJECTION_MUTANTS
 from tests.simulation.mutants_transactions import TRANSACTION_MUTANTS
@@ -22,7 +23,7 @@ from tests.simulation.transacting import run_transacting
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["ONE_COLLECTION", "SEVERAL_COLLECTIONS", "NotedMutants"]
+__all__ = ["ERASURES", "ONE_COLLECTION", "SEVERAL_COLLECTIONS", "NotedMutants"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class NotedMutants:
         self.run(seed, mutant.workload, mutant.focus)
 
 
-ONE_COLLECTION = NotedMutants([*MUTANTS, *PROJECTION_MUTANTS, *OFFER_MUTANTS], run_seed, 400)
+ONE_COLLECTION = NotedMutants([*MUTANTS, *PROJECTION_MUTANTS, *OFFER_MUTANTS, *ENDING_MUTANTS], run_seed, 400)
+ERASURES = NotedMutants(ERASING_MUTANTS, run_erasing, 60)
 SEVERAL_COLLECTIONS = NotedMutants(TRANSACTION_MUTANTS, run_transacting, 100)
 
 
@@ -63,7 +65,7 @@ def main() -> int:
     """Print each mistake whose noted seed no longer shows it, with one that does; the exit code is 1 if any is."""
     logging.getLogger("wormdb").addHandler(logging.NullHandler())
     stale = 0
-    for noted in (ONE_COLLECTION, SEVERAL_COLLECTIONS):
+    for noted in (ONE_COLLECTION, ERASURES, SEVERAL_COLLECTIONS):
         for mutant in noted.mutants:
             seed, found = noted.search(mutant)
             if seed != mutant.seed:

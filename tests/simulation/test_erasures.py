@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from unittest import mock
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.simulation.erasures import play_erasures
+from tests.simulation.noted import ERASURES
 from tests.simulation.plan import FOCUSES
-from tests.simulation.replay import Violation
-from wormdb.engine.forward.erase import Eraser
-from wormdb.engine.state.trim import Trimmer
+
+if TYPE_CHECKING:
+    from tests.simulation.mutants import Mutant
 
 SEEDS = range(6)
 
@@ -30,17 +31,6 @@ def test_these_runs_erase_documents() -> None:
     assert sum(len(play_erasures(seed).erased) for seed in SEEDS[:3]) > 3
 
 
-def play_all() -> None:
-    for seed in range(20):
-        play_erasures(seed)
-
-
-def test_blocks_that_stay_as_they_were_are_noticed() -> None:
-    with mock.patch.object(Eraser, "run", lambda _, root, __: (root, {})), pytest.raises(Violation):
-        play_all()
-
-
-def test_a_log_that_is_kept_is_noticed() -> None:
-    kept = mock.patch.object(Trimmer, "through", lambda _, root, *__: root.trimmed)
-    with kept, pytest.raises(Violation, match=r"which was erased, is left: .*committed"):
-        play_all()
+@pytest.mark.parametrize("mutant", ERASURES.mutants, ids=lambda mutant: mutant.name)
+def test_the_mistake_is_found(mutant: Mutant) -> None:
+    ERASURES.check(mutant)

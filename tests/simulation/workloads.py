@@ -15,6 +15,7 @@ from tests.simulation.history import audit_register
 from tests.simulation.lives import Indexing, Loads, Past
 from tests.simulation.numbers import Numbers
 from tests.simulation.replay import Violation
+from tests.simulation.retaining import Retaining
 from wormdb.errors import UnavailableError
 from wormdb.schema.load import load_model
 
@@ -289,4 +290,5 @@ WORKLOADS: dict[str, Workload] = {
     "loads": Loads(),
     "numbers": Numbers(),
     "expiring": Expiring(),
+    "retaining": Retaining(),
 }

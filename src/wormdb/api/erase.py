@@ -11,9 +11,12 @@ from wormdb.engine.state.view import id_key
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.format.blob import blob_keys_in
 from wormdb.format.event import DocumentErased
+from wormdb.format.wrappers import moment
 from wormdb.settings import RETIRED_MS
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from wormdb.api.access import Access
     from wormdb.api.calls import Author
     from wormdb.engine.state.view import StoredVersion, View
@@ -36,6 +39,8 @@ class EraseResult:
     """Whether the newest root names nothing that holds it; otherwise the next forwarding does it."""
     wait_ms: int
     """How long readers of older states may need what is to be deleted: garbage collection deletes it after that."""
+    gone_after: datetime | None = None
+    """The moment, by the store's time, from which on garbage collection deletes it; None if nothing was erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,9 @@ def erase_document(access: Access[T], identity: Any, by: Author, *, missing_ok: 
             number = access.commit_event(DocumentErased(id=encoded), by, guard, *also).number
         except ConflictError:
             continue  # another writer changed it meanwhile: that version is to be erased too
-        return EraseResult(number, is_forwarded=_finish(access, blobs), wait_ms=RETIRED_MS)
+        is_forwarded = _finish(access, blobs)
+        gone_after = moment(access.ledger.store_ms() + RETIRED_MS)
+        return EraseResult(number, is_forwarded, wait_ms=RETIRED_MS, gone_after=gone_after)
     raise ConflictError(what, reason=f"another writer changed it {access.settings.modify_attempts} times in a row")
 
 

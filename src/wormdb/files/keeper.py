@@ -163,7 +163,7 @@ class FilesKeeper:
         return not any(
             patience.is_due(table, part)
             for table in record.tables
-            if (spec := specs.get((table.kind, table.fields))) is not None and spec.is_automatic
+            if (spec := specs.get((table.kind, table.fields))) and (spec.is_automatic or table.has_erased)
             for part in table.parts
         )
 

@@ -106,6 +106,8 @@ class FilesTable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The store's version of the object that names the parts."""
     obsolete: tuple[Name, ...] = msgspec.field(name="x", default=())
     """Keys of files that it had before, to be deleted in this order when it is complete."""
+    has_erased: bool = msgspec.field(name="u", default=False)
+    """Whether its files may have something of an erased document: they are written, whatever the model says."""
 
 
 class FilesRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

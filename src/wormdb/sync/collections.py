@@ -97,7 +97,8 @@ class CollectionSync:
                 return
             found = SyncedCollection(name, "parted", number=error.number, reason=error.reason)
         except WormError as error:
-            found = SyncedCollection(name, "failed", reason=error.reason or error.what)
+            fix = f" ({error.fix})" if error.fix else ""
+            found = SyncedCollection(name, "failed", reason=f"{error.reason or error.what}{fix}")
         if found is not None:
             report.collections.append(found)
 

@@ -123,11 +123,14 @@ class LogCopy:
         assert root is not None
         name = source.log.collection.rstrip("/")
         if not may_bridge and not target.is_empty:
+            # An erasure has the log trimmed an hour later, whatever was pushed: it comes first.
+            is_erased = root.erased_through > target.end.number
+            also = "erase it in the bucket too, and push within an hour" if is_erased else "push before worm gc"
             raise UnavailableError(
                 f"the log of {name}",
                 reason=f"entries through {source.trimmed} were trimmed here before they were pushed; the bucket's log "
                 f"ends at {target.end.number}",
-                fix="export the documents and import them there; push before garbage collection next time",
+                fix=f"export the documents and import them there; {also} next time",
             )
         if root.pending:
             raise UnavailableError(

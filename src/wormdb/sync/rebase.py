@@ -8,8 +8,10 @@ its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from wormdb.engine.commit.define import IndexGuard
 from wormdb.engine.commit.operations import Expire, Insert, Pending, Purge, Remove, Restore, Save
@@ -30,6 +32,7 @@ from wormdb.format import json
 from wormdb.format.entry import decode_entry
 from wormdb.format.event import (
     BlobCondemned,
+    DocumentErased,
     IndexBuilding,
     IndexCreated,
     IndexFailed,
@@ -67,6 +70,7 @@ _PASSED_OVER: Final = (
     BlobCondemned,
 )
 """Events that say nothing which the other log needs: it builds its own indexes, and has its own jobs."""
+_ERASE_ATTEMPTS: Final = 16
 _REFUSALS: Final = (
     ConflictError,
     AlreadyExistsError,
@@ -83,13 +87,23 @@ class OwnBatch:
 
     number: int
     batch: LoggedBatch
+    erased: bytes | None = None
+    """The id of the document that it erases; then it changes nothing else."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The documents that it is about."""
+        erased = () if self.erased is None else (self.erased.decode(),)
+        return (*erased, *dict.fromkeys(change.id.decode() for change in self.batch.changes))
 
     def to_json(self, reason: str) -> dict[str, Any]:
         """As the file of conflicts has it."""
+        erased = {} if self.erased is None else {"erases": _value(self.erased)}
         return {
             "entry": self.number,
             "batch": self.batch.id,
             "reason": reason,
+            **erased,
             "changes": [
                 {"id": _value(change.id), "before": _value(change.before), "after": _value(change.after)}
                 for change in self.batch.changes
@@ -100,17 +114,33 @@ class OwnBatch:
 def own_batches(here: ReadLog, common: int, definition: bytes) -> list[OwnBatch]:
     """The batches of a log after the last number that both sides have, in order. 1 GET an entry.
 
-    `definition` is the model in the bucket. Raises UnsupportedFormatError for an event that cannot be committed again,
-    before anything is written, and for one that this release does not know.
+    Of a document that was erased here, nothing that came before it is among them. `definition` is the model in the
+    bucket. Raises UnsupportedFormatError for an event that cannot be committed again, before anything is written, and
+    for one that this release does not know.
     """
     found = []
+    erased: dict[bytes, int] = {}
     for number, body in here.after(common):
         entry = decode_entry(
             body, name=here.log.paths.entry(LogNumber(number)), number=number, collection=here.log.collection
         )
         _check_events(entry, here.log.collection, definition)
-        found += [OwnBatch(number, batch) for batch in entry.batches if batch.changes]
-    return found
+        ended = next((event.id for event in entry.events if isinstance(event, DocumentErased)), None)
+        if ended is not None:
+            erased[ended] = number
+            found += [OwnBatch(number, msgspec.structs.replace(entry.batches[0], changes=()), ended)]
+        else:
+            found += [OwnBatch(number, batch) for batch in entry.batches]
+    left = (_without(each, erased) for each in found)
+    return [each for each in left if each.ids]
+
+
+def _without(own: OwnBatch, erased: dict[bytes, int]) -> OwnBatch:
+    """A batch without what a later entry erases: the bucket is not to get it. No requests."""
+    if own.erased is not None and erased[own.erased] > own.number:
+        return replace(own, erased=None)
+    changes = tuple(change for change in own.batch.changes if own.number > erased.get(change.id, 0))
+    return replace(own, batch=msgspec.structs.replace(own.batch, changes=changes))
 
 
 def keep_owners(ledger: Ledger) -> None:
@@ -129,7 +159,7 @@ def _check_events(entry: Entry, collection: str, definition: bytes) -> None:
     for event in entry.events:
         is_known = isinstance(event, SchemaChanged) and event.definition == definition
         is_owners = isinstance(event, IndexCreated) and event.name == OWNERS.name
-        if is_known or is_owners or isinstance(event, _PASSED_OVER):
+        if is_known or is_owners or isinstance(event, (DocumentErased, *_PASSED_OVER)):
             continue
         kind = str(type(event).__struct_config__.tag)
         fix = (
@@ -154,13 +184,58 @@ def commit_own(own: list[OwnBatch], ledger: Ledger, landed: set[str]) -> Iterato
             yield None
             continue
         try:
-            ledger.commit(_pending(each.batch))
+            if each.erased is None:
+                ledger.commit(_pending(each.batch))
+            else:
+                _erase(each, each.erased, ledger)
         except UnavailableError:
             raise
         except _REFUSALS as error:
-            yield BatchConflict(each.number, each.batch.id, _told(error), _ids(each.batch))
+            yield BatchConflict(each.number, each.batch.id, _told(error), each.ids)
         else:
             yield None
+
+
+def _erase(own: OwnBatch, identity: bytes, ledger: Ledger) -> None:
+    """Erase a document in the bucket too, whatever others made of it. 1 PUT, none if it never was there.
+
+    Raises PermissionDeniedError where the model allows no erasure, UnavailableError.
+    """
+    key = id_key(identity)
+    for _ in range(_ERASE_ATTEMPTS):
+        view = ledger.view()
+        model = view.definition.model
+        if model is not None and model.mode != "readwrite":
+            raise PermissionDeniedError(f"{model.name} is {model.mode}")
+        held = view.get(key)
+        if held is None or not held.seq:
+            return
+        gone = () if held.document is None else (Remove(identity),)
+        batch = own.batch
+        guard = _SeenGuard(key, held.version)
+        events = (DocumentErased(id=identity),)
+        try:
+            ledger.commit(Pending(batch.id, gone, events, actor=batch.actor, meta=batch.meta, guard=guard))
+        except ConflictError:
+            continue
+        return
+    raise UnavailableError(
+        f"erasure of {identity.decode()}", reason="others changed it in the bucket every time", fix="push again"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenGuard:
+    """Refuses to erase a document that is no longer at the version that was seen."""
+
+    key: bytes
+    version: object
+
+    def check(self, view: View) -> None:
+        """See `Guard`; raises ConflictError. Costs a look-up."""
+        held = view.get(self.key)
+        if held is None or held.version != self.version:
+            raise ConflictError("the document", reason="it changed before it was erased")
 
 
 def _pending(batch: LoggedBatch) -> Pending:
@@ -226,10 +301,6 @@ def _difference(before: bytes | None, now: bytes | None) -> str:
 
 def _told(error: WormError) -> str:
     return f"{error.what}: {error.reason}" if error.reason else error.what
-
-
-def _ids(batch: LoggedBatch) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(change.id.decode() for change in batch.changes))
 
 
 def _value(body: bytes | None) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import wormdb
+from wormdb.cli.commands import erase
 from wormdb.cli.main import run
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +38,8 @@ def test_it_erases_and_says_when_nothing_can_be_recovered(place: Path, capsys: p
     assert run(["erase", "people", "ada", "--yes"]) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[0] == "1 document erased"
-    assert "run worm gc in 60 minutes" in out
+    assert "UTC worm gc people, or a node, deletes what is left" in out
+    assert "worm verify people --erased ada" in out
     with wormdb.connect(place) as database, pytest.raises(wormdb.ErasedError):
         database["people"].get_history("ada")
 
@@ -44,6 +48,38 @@ def test_what_is_left_is_listed_with_exit_code_1(place: Path) -> None:
     assert run(["erase", "people", "ada", "--yes"]) == 0
     assert place.exists()
     assert run(["verify", "people", "--erased", "ada", "--value", "ada@x", "--json"]) == 1
+
+
+def test_what_is_left_is_told_with_the_time_of_the_erasure(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert place.exists()
+    assert run(["verify", "people", "--erased", "ada"]) == 1
+    assert "it was not erased, or long ago" in capsys.readouterr().err
+    assert run(["erase", "people", "ada", "--yes", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["entries"]
+    assert entry["goneAfter"].endswith("Z")
+    assert run(["verify", "people", "--erased", "ada"]) == 1
+    told = capsys.readouterr().err
+    assert "it was erased at 20" in told
+    assert "worm gc people an hour later" in told
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_it_waits_until_nothing_is_left(
+    is_late: bool, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    with wormdb.connect(place) as database:
+        clock = ManualClock(database["people"]._ledger.store_ms() + 60_000)
+
+    def later(seconds: float) -> None:
+        slept.append(seconds)
+        clock.advance(0 if is_late else seconds)
+
+    monkeypatch.setattr(erase, "open_database", lambda *_: wormdb.connect(place, clock=clock))
+    monkeypatch.setattr(erase, "SLEEPER", SimpleNamespace(sleep=later))
+    assert run(["erase", "people", "ada", "--yes", "--wait"]) == int(is_late)
+    assert capsys.readouterr().out.splitlines()[-1].startswith("something is left" if is_late else "nothing is left")
+    assert min(slept) > 3_600
 
 
 def test_mentions_of_other_documents_are_told_and_are_fine(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

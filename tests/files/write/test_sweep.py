@@ -12,7 +12,10 @@ import pytest
 
 from tests.engine.sweeps.test_sweep import Interrupted
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
+from wormdb.engine.commit.operations import Remove
+from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.errors import WormError
+from wormdb.format.event import DocumentErased
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:
@@ -53,7 +56,20 @@ def shrink(customers: Collection[Document]) -> None:
     customers.delete("e")
 
 
-CHANGES = {"grow": (grow,), "shrink": (grow, shrink), "first": ()}
+def more(customers: Collection[Document]) -> None:
+    """So many documents that the manifest has parts."""
+    customers.insert_many([{"id": name, "name": name} for name in "defgh"])
+
+
+def erase(customers: Collection[Document]) -> None:
+    """Every document at which a part may begin; the entry alone, as after a crash behind it."""
+    access = customers._access
+    for name in (b'"d"', b'"e"', b'"f"'):
+        access.commit_event(DocumentErased(id=name), access.by(None, None), None, Remove(name))
+
+
+ERASED = "def"
+CHANGES = {"grow": (grow,), "shrink": (grow, shrink), "erase": (more, erase), "first": ()}
 by_change = pytest.mark.parametrize("change", CHANGES)
 
 
@@ -75,10 +91,18 @@ def schema_in(change: str) -> Schema:
     return FLAT_SCHEMA if change == "flat" else SCHEMA
 
 
-def finish(world: World, label: str, schema: Schema = SCHEMA) -> None:
+def finish(world: World, change: str, label: str) -> None:
+    schema = schema_in(change)
     process = Process.on(world, schema, seed=9)
     process.publish()
     check_files(world, schema, label=label)
+    if change == "erase":
+        found = [each for name in ERASED for each in process.database.find_traces("Customer", name)]
+        assert not [each for each in found if is_of_files(each.key)], label
+
+
+def is_of_files(key: str) -> bool:
+    return key.endswith(f"{ENGINE_FOLDER}files") or ENGINE_FOLDER not in key
 
 
 def digest_of(world: World) -> bytes:
@@ -108,10 +132,10 @@ def test_every_fault_at_every_request(change: str) -> None:
             late = world.copy()
             if (digest := digest_of(world)) not in seen:
                 seen.add(digest)
-                finish(late, label, schema)
+                finish(late, change, label)
             if store.land() and (digest := digest_of(world)) not in seen:
                 seen.add(digest)
-                finish(world, f"{label}, landed before the next run", schema)
+                finish(world, change, f"{label}, landed before the next run")
     assert len(seen) > 5
 
 
@@ -155,7 +179,7 @@ def test_somebody_else_before_every_request(change: str, rival: Callable[[Proces
         process = Process.on(store, SCHEMA)
         process.publish()
         label = f"{rival.__name__} before request {number}"
-        finish(world, label)
+        finish(world, change, label)
         if store.requests < number:
             return
     raise AssertionError("it does not end")

@@ -14,13 +14,14 @@ from wormdb.cli.input.place import NAMES, PLACE, find_collection, find_model, mi
 from wormdb.cli.show.progress import tell_line
 from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.cli.verbs import Verb
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import ErasedError, InvalidRequestError, NotFoundError
 from wormdb.maintenance.audit.report import CheckedCounts, Finding, Repair, Verification
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wormdb.api.collection import Collection
 
 __all__ = ["command"]
 
@@ -107,7 +108,8 @@ def _find_traces(place: str, names: tuple[str, ...], options: dict[str, Any], *,
             trace for way in ways for trace in database.find_traces(collection.prefix, way, values=values, told=told)
         ]
         _forget_progress(told)
-    left = [trace for trace in found if not trace.is_mention]
+        left = [trace for trace in found if not trace.is_mention]
+        when = _when_erased(collection, ways) if left else ""
     if as_json:
         print_json([camel(trace) for trace in found])
         return 1 if left else 0
@@ -115,7 +117,21 @@ def _find_traces(place: str, names: tuple[str, ...], options: dict[str, Any], *,
     if rows:
         print_table(("kind", "object", "what"), rows)
     click.echo(f"{counted(len(left), 'trace', 'traces')} left" if left else "nothing is left")
+    if left:
+        click.echo(f"{when}; worm gc {names[0]} an hour later deletes what readers of that time may need", err=True)
     return 1 if left else 0
+
+
+def _when_erased(collection: Collection[Any], ways: Sequence[Any]) -> str:
+    """When a document was erased, as its history tells."""
+    for way in ways:
+        try:
+            collection.get_history(way)
+        except ErasedError as error:
+            return error.reason or "it was erased"
+        except NotFoundError:
+            continue
+    return "it was not erased, or long ago: worm erase does it"
 
 
 def _is_for_spark(database: Database, name: str, options: dict[str, Any]) -> bool:

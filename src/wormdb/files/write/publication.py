@@ -20,7 +20,7 @@ from wormdb.files.contents.sentinel import collection_sentinel
 from wormdb.files.write.announce import Announcement
 from wormdb.files.write.changes import read_windows
 from wormdb.files.write.guard import FileDraft, put_guarded
-from wormdb.files.write.publish import DocumentFiles, FileWork
+from wormdb.files.write.publish import DocumentFiles, FileWork, name_document
 from wormdb.files.write.record import KnownRecord, RecordRegister, placement_of, places_of
 from wormdb.files.write.table_files import TableWriter
 from wormdb.files.write.tables import (
@@ -30,6 +30,7 @@ from wormdb.files.write.tables import (
     align_tables,
     date_paths,
     keys_of,
+    mark_erased,
     specs_of,
 )
 from wormdb.format.files_record import FilesFill, FilesPlaces, FilesRecord, FilesTable
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from wormdb.engine.history.read import DocumentHistory
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import StoredVersion, View
+    from wormdb.files.write.changes import Window
     from wormdb.files.write.tables import TableKey
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
@@ -293,19 +295,23 @@ class Publication:
         documents, history = DocumentFiles(self.model, self.names), self.ledger.history(self.view)
         pending = PendingChanges(self.record.tables, specs, self.model)
         windows = read_windows(self.ledger, LogNumber(after), self.view.number)
+        erased: set[str] = set()
         for window in windows:
             if window.needs_all:
                 # Those of documents that were erased are not among the files that are written again.
                 for left in chain([window], windows):
                     documents.erased(left).do(self.store, self.pool, self.check)
-                self.record = replace(self.record, fill=FilesFill(since=self.view.number))
+                    erased |= _erased_in(left)
+                tables = mark_erased(self.record.tables, erased, is_all=True)
+                self.record = replace(self.record, fill=FilesFill(since=self.view.number), tables=tables)
                 return
             documents.changed(window, LogNumber(after), self.view, history).do(self.store, self.pool, self.check)
             pending.note(seen for seen in window.changes if seen.version.rev > counted)
+            erased |= _erased_in(window)
             if window.changes:
                 self.record = replace(self.record, misc=max(window.misc, self.record.misc), is_unannounced=True)
             if window.is_whole:
-                tables = pending.tables(self.clock.now_ms())
+                tables = mark_erased(pending.tables(self.clock.now_ms()), erased)
                 self.record = replace(self.record, through=max(window.through, counted), tables=tables)
                 if not window.is_last:
                     self._swap()
@@ -335,10 +341,10 @@ class Publication:
             chosen = [
                 table
                 for table in self.record.tables
-                if self.extent.is_forced or specs[table.kind, table.fields].is_automatic
+                if self.extent.is_forced or specs[table.kind, table.fields].is_automatic or table.has_erased
             ]
             written, is_cut = writer.write(chosen, specs, patience)
-            made = {(table.kind, table.fields): table for table in written}
+            made = {(table.kind, table.fields): _settled(table) for table in written}
             tables = tuple(made.get((table.kind, table.fields), table) for table in self.record.tables)
             self.record = replace(self.record, tables=tables)
             if not is_cut:
@@ -368,6 +374,16 @@ def shape_of(model: Model) -> bytes:
     named = ["µs"] if model.snapshots.enabled else []  # the names of snapshots, which earlier releases cut short
     said = (model.path.file_name, date_paths(model), model.oplog, model.snapshots.to_json(), *named)
     return sha256(msgspec.json.encode(said)).digest()
+
+
+def _settled(table: FilesTable) -> FilesTable:
+    """A table that was written, without the mark of an erasure if all of its files are."""
+    return replace(table, has_erased=False) if all(part.log for part in table.parts) else table
+
+
+def _erased_in(window: Window) -> set[str]:
+    """The texts of the ids that were erased."""
+    return {name_document(encoded)[1] for encoded, _ in window.erased.values()} - {""}
 
 
 def _misc_of(view: View) -> int:

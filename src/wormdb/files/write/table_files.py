@@ -25,7 +25,7 @@ from wormdb.files.contents.manifest import (
 )
 from wormdb.files.write.guard import FileDraft, put_all, put_guarded
 from wormdb.files.write.publish import name_document
-from wormdb.files.write.tables import has_parts, is_uneven, keys_of, lows_of, part_of, parts_of
+from wormdb.files.write.tables import BEGINNING, has_parts, is_uneven, keys_of, lows_of, part_of, parts_of
 from wormdb.format.files_record import FilesPart, FilesTable
 
 if TYPE_CHECKING:
@@ -73,6 +73,16 @@ class _DueTable:
 
     def count(self, number: int) -> int:
         return len(self.rows[number] if self.spec.index is None else self.places[number])
+
+    def low(self, number: int) -> Place:
+        """Where a file begins: at its first entry, so that no bound tells of one that is gone.
+
+        The first file begins before every entry; one without entries stays where it is.
+        """
+        low = self.lows[number]
+        if low == BEGINNING or not self.count(number):
+            return low
+        return (min(self.rows[number]), "") if self.spec.index is None else min(self.places[number])
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +226,7 @@ class TableWriter:
             ids = sorted(due.keys[text] for text in due.rows[number])
             made.append(
                 FilesPart(
-                    low=due.lows[number],
+                    low=due.low(number),
                     first=ids[0] if ids else b"",
                     last=ids[-1] if ids else b"",
                     log=max(self.view.number, 1),
@@ -325,7 +335,8 @@ class TableWriter:
         """A table in parts as one in a single file, to be written next; or as it is."""
         limits = self.model.manifest
         counts = [part.count for part in table.parts]
-        stays = has_parts(sum(counts), limits.partition_threshold, is_parted=True)
+        # A file without entries, but for the first, has a bound that no entry has any more.
+        stays = has_parts(sum(counts), limits.partition_threshold, is_parted=True) and all(counts[1:])
         if stays and not is_uneven(counts, limits.partition_threshold, limits.max_partitions):
             return table
         obsolete = keys_of(table, self.names)

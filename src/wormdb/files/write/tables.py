@@ -21,7 +21,7 @@ from wormdb.files.write.publish import name_document
 from wormdb.format.files_record import FilesPart, FilesTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.definition import Index
@@ -44,6 +44,7 @@ __all__ = [
     "is_uneven",
     "keys_of",
     "lows_of",
+    "mark_erased",
     "mark_unwritten",
     "part_of",
     "parts_of",
@@ -207,6 +208,29 @@ def align_tables(
 def mark_unwritten(table: FilesTable) -> FilesTable:
     """A table of which every file is to be written again, whatever ids belong into it now."""
     return replace(table, parts=tuple(replace(part, log=0, first=b"", last=b"") for part in table.parts))
+
+
+def mark_erased(
+    tables: Iterable[FilesTable], texts: Collection[str], *, is_all: bool = False
+) -> tuple[FilesTable, ...]:
+    """The tables, with every file to be written now that may have something of documents that were erased.
+
+    `texts` are those of their ids. A file has a row or an entry of one if changes wait for it, and is bounded by one if
+    its `low` says so; with `is_all` it is not known what waits. No requests.
+    """
+    return tuple(_without_erased(table, texts, is_all=is_all) for table in tables) if texts else tuple(tables)
+
+
+def _without_erased(table: FilesTable, texts: Collection[str], *, is_all: bool) -> FilesTable:
+    ids = 0 if table.kind == "manifest" else 1
+    hit = [
+        bool(part.log or part.version) and (is_all or part.pending > 0 or part.low[ids] in texts)
+        for part in table.parts
+    ]
+    if not any(hit):
+        return table
+    parts = [replace(part, log=0) if is_hit else part for part, is_hit in zip(table.parts, hit, strict=True)]
+    return replace(table, parts=tuple(parts), has_erased=True)
 
 
 @dataclass(frozen=True, slots=True)

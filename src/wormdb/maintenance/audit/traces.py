@@ -10,6 +10,7 @@ A place that belongs to another document and only mentions the id is told as suc
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -115,11 +116,15 @@ class _Search:
     values: tuple[str, ...]
     found: list[DocumentTrace] = field(default_factory=list)
     _text: str = field(init=False)
+    _found: Callable[[str], object] = field(init=False)
+    """Whether a text has the id as JSON writes it: a number, true and false only where no other value goes on."""
     _keys: tuple[bytes, ...] = field(init=False)
     _value_keys: tuple[bytes, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self._text = json.encode(self.identity).decode()
+        quoted = re.escape(self._text)
+        self._found = re.compile(quoted if self._text[0] in '"{' else rf"(?<![\w.+-]){quoted}(?![\w.])").search
         key = encode_key(self.identity)
         self._keys = key, key.translate(_COMPLEMENT)
         stems = [encode_key(value)[:-1] for value in self.values]
@@ -160,7 +165,7 @@ class _Search:
         try:
             content = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            if self._text.encode() in body:
+            if self._found(body.decode(errors="replace")):
                 self._add(key, "it has the id")
             return
         self._walk(key, content, is_file=True)
@@ -205,7 +210,9 @@ class _Search:
                 if own or name != "_id":
                     self._cell(key, name, cell, is_own=own)
         for bound in _bounds(block.metadata):
-            self._cell(key, "a bound of a column", bound, is_own=True)
+            # One that only mentions a number is a text of another document.
+            is_own = isinstance(self.identity, str) or self._is_own(bound)
+            self._cell(key, "a bound of a column", bound, is_own=is_own)
 
     def _is_own(self, cell: Any) -> bool:
         """Whether a row is of the document: in history its id is a part of the row's."""
@@ -217,7 +224,7 @@ class _Search:
             cell = cell.decode(errors="replace")
         if not isinstance(cell, str):
             return
-        if cell in (self._text, self.identity) or self._text in cell:
+        if cell in (self._text, self.identity) or self._found(cell):
             self._add(key, f"the id is in {name}", is_mention=not is_own)
         for value in self.values:
             if value in cell:
@@ -274,12 +281,14 @@ class _Search:
     def _json(self, key: str, text: str) -> None:
         """The bytes of a document, of an id, or any others that are text."""
         self._string(key, text, is_mention=False)
-        if self._text not in text:
+        if not self._found(text):
             return
         try:
             content = msgspec.json.decode(text)
         except msgspec.DecodeError:
-            self._add(key, "it has the id")
+            # A text with a number in it is a value of another document, unless it is JSON that was cut.
+            if self._text[0] == '"' or text[0] in "{[":
+                self._add(key, "it has the id")
             return
         own = isinstance(content, dict) and any(
             json.encode(content[name]).decode() == self._text for name in _IDENTITIES if name in content
