@@ -12,7 +12,7 @@ from wormdb.api.records import FORMS
 from wormdb.api.texts import check_encoding
 from wormdb.cli.input.place import find_collection
 from wormdb.cli.input.schema import folder_of, model_name, path_to
-from wormdb.cli.input.sources import STDIN, open_source
+from wormdb.cli.input.sources import SEPARATOR, STDIN, open_source
 from wormdb.cli.show.progress import show_load
 from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
@@ -47,7 +47,7 @@ __all__ = ["command"]
 @click.option("--enums", is_flag=True, help="Allow only the texts that are there, where these are few.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Look at N documents only.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="How files are written.  [default: as they look]")
-@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: as its first line tells]")
+@SEPARATOR
 @click.option(
     "--encoding", metavar="NAME", default="utf-8", help="Of text: latin-1, utf-16 and others.  [default: UTF-8]"
 )
@@ -58,7 +58,7 @@ def command(files: tuple[str, ...], **options: Any) -> None:
     FILE is as for worm import, which takes the same data without rejects then. Of a folder or bucket with files
     of JSON, or of lines of JSON, packed by gzip or not, the models have the paths that fit the files, such as
     @users/(id:string).json for users/ada.json or @events/(id:path).json for events/2024/05/17/abc.json, and are
-    readonly: they can be read where they are, and adopted where a file has one document. ISO text is datetime,
+    readonly: they can be read where they are, and adopted. ISO text is datetime,
     values of several types are any, in CSV text. A field is required if every document has it. Ids that are uuid,
     ulid, objectid or numbered keep their kind, others are given; where they are missing they are made.
     """
