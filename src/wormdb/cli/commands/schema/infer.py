@@ -24,7 +24,7 @@ from wormdb.schema.path import parse_template
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wormdb.jobs.infer import InferredModel
+    from wormdb.jobs.infer import InferredLayout
 
 __all__ = ["command"]
 
@@ -88,7 +88,10 @@ def _models_of(files: Sequence[str], options: Mapping[str, Any]) -> dict[str, di
     from wormdb.jobs.import_ import FileRecords
     from wormdb.jobs.infer import infer_files, infer_layout
 
-    found = [each for file in files for each in _layout_of(file, options, infer_layout)]
+    layouts = [_layout_of(file, options, infer_layout) for file in files]
+    found = [each for layout in layouts if layout is not None for each in layout.models]
+    for note in (note for layout in layouts if layout is not None for note in layout.notes):
+        click.echo(f"worm: {note}", err=True)
     models: dict[str, dict[str, Any]] = {}
     for each in found:
         stem = parse_template(each.model["path"]).collection_name
@@ -96,6 +99,8 @@ def _models_of(files: Sequence[str], options: Mapping[str, Any]) -> dict[str, di
         models[name if name not in models else f"{name}{len(models) + 1}"] = each.model
     if models:
         return models
+    if any(layouts):
+        click.echo(f"worm: no model fits files of {files[0]} where they are: this one is for worm import", err=True)
     last = files[0].partition("?")[0].rstrip("/").rpartition("/")[2].partition(".")[0]
     name = options["name"] or model_name(last)
     texts = {"form": options["form"], "separator": options["separator"]}
@@ -104,11 +109,11 @@ def _models_of(files: Sequence[str], options: Mapping[str, Any]) -> dict[str, di
     return {name: infer_files(records, (options["path"] or f"@{folder_of(name)}").rstrip("/")).model}
 
 
-def _layout_of(file: str, options: Mapping[str, Any], infer: Callable[..., list[InferredModel]]) -> list[InferredModel]:
+def _layout_of(file: str, options: Mapping[str, Any], infer: Callable[..., InferredLayout]) -> InferredLayout | None:
     """None for a single file, for which a URL has a suffix at its end."""
     is_file = bool(Path(file.partition("?")[0]).suffix) if "://" in file else not Path(file).is_dir()
     if is_file or options["form"] is not None:
-        return []
+        return None
     limit = {} if options["limit"] is None else {"limit": options["limit"]}
     return infer(file, enums=options["enums"], **limit)
 
