@@ -15,7 +15,7 @@ from wormdb.api.imports.records import CONFLICT_RULES, ImportResult
 from wormdb.api.texts import check_encoding
 from wormdb.cli.input.document import ACTOR
 from wormdb.cli.input.engine import pipeline_at, with_engine
-from wormdb.cli.input.place import AS_JSON, NEW_URL, complete_models, find_collection
+from wormdb.cli.input.place import AS_JSON, NEW_URL, complete_files, complete_models, find_collection
 from wormdb.cli.input.schema import folder_of, path_to
 from wormdb.cli.input.sources import SEPARATOR, STDIN, is_stream, open_source
 from wormdb.cli.show.text import counted, print_json
@@ -52,7 +52,7 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
         "worm import --table sales.orders --model Order",
     ),
 )
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_files)
 @click.option("--table", metavar="NAME", help="A table of Spark instead of files.")
 @click.option("--model", "-m", required=True, shell_complete=complete_models, help="The model, or the folder.")
 @click.option("--create", "creates", is_flag=True, help="Make the collection, without a model, if it is not there.")

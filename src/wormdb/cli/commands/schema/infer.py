@@ -10,7 +10,7 @@ import click
 from wormdb.api.database import connect
 from wormdb.api.records import FORMS
 from wormdb.api.texts import check_encoding
-from wormdb.cli.input.place import find_collection
+from wormdb.cli.input.place import complete_files, find_collection
 from wormdb.cli.input.schema import folder_of, model_name, path_to
 from wormdb.cli.input.sources import SEPARATOR, STDIN, open_source
 from wormdb.cli.show.progress import show_load
@@ -39,7 +39,7 @@ __all__ = ["command"]
         "worm schema infer s3://others-bucket/data > .worm/schema.json",
     ),
 )
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_files)
 @click.option("--collection", metavar="NAME", help="Look at the documents of a collection instead.")
 @click.option("--model", "name", metavar="NAME", help="The name of the model.  [default: made of the file's name]")
 @click.option("--path", metavar="PATH", help="Where its documents lie, without the id.  [default: made of the name]")
