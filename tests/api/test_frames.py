@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped] # it ships no type information
 import polars as pl
 import pyarrow as pa
 import pytest

@@ -45,10 +45,11 @@ def test_every_verb_has_examples_of_itself_with_options_that_it_has(path: tuple[
     assert own
 
 
-MAKES_ONE = {("insert",), ("put",), ("import",), ("init",), ("doctor",), ("serve",), ("push",)}
+MAKES_ONE: set[tuple[str, ...]] = {("insert",), ("put",), ("import",), ("init",), ("doctor",), ("serve",), ("push",)}
 MAKES_ONE |= {("schema", "apply"), ("schema", "diff")}
 """Verbs that make a database, or a folder, where there is none, or tell what would be made."""
-WITHOUT = {("completion",), ("lint",), ("version",), ("cost",), ("schema", "infer"), ("pull",), ("layout", "migrate")}
+WITHOUT: set[tuple[str, ...]] = {("completion",), ("lint",), ("version",), ("cost",), ("pull",)}
+WITHOUT |= {("schema", "infer"), ("layout", "migrate")}
 """Verbs without a database, or with one only at choice."""
 
 

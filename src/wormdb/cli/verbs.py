@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-__all__ = ["Group", "Verb", "Verbs"]
+__all__ = ["SHORT", "Verb", "VerbGroup", "Verbs"]
+
+SHORT: Final[dict[str, tuple[str, ...]]] = {
+    "find": ("table", "query"),
+    "count": ("table", "query", "--count"),
+    "explain": ("table", "query", "--explain"),
+    "collections": ("table", "list"),
+}
+"""Short forms, and the verbs that they stand for; all but the last take a filter behind the collection."""
 
 MEANT_MAX: Final = 4
 """Verbs of groups that are told of one mistyped word."""
@@ -49,7 +57,7 @@ class Verb(click.Command):
             formatter.write("".join(f"  {example}\n" for example in self.examples))
 
 
-class Group(click.Group):
+class VerbGroup(click.Group):
     """Verbs of one subject, where a mistyped one gets a suggestion."""
 
     def resolve_command(
@@ -64,8 +72,7 @@ class Group(click.Group):
 
     def _meant(self, ctx: click.Context, word: str) -> list[str]:
         """The verb nearest to a word, here or in the groups here: `query` is `table query`."""
-        from wormdb.cli.input.lines import SHORT  # only mistakes need them
-        from wormdb.schema.problems import find_nearest
+        from wormdb.schema.problems import find_nearest  # only mistakes need it
 
         if ctx.parent is None and word in SHORT:
             return [" ".join(SHORT[word])]
@@ -81,7 +88,7 @@ class Group(click.Group):
         return [f"{name} {nearest}" for name, verbs in inner.items() if nearest in verbs][:MEANT_MAX]
 
 
-class Verbs(Group):
+class Verbs(VerbGroup):
     """A group whose help and completion need none of its commands."""
 
     def __init__(

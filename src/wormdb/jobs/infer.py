@@ -12,7 +12,6 @@ from wormdb.api.records import read_records
 from wormdb.engine.bulk.rows import RowReader
 from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
 from wormdb.files.contents.document import read_entity
-from wormdb.files.contents.values import fault_text
 from wormdb.format.packed import unpack
 from wormdb.jobs.place import absolute
 from wormdb.jobs.records import rows_of
@@ -186,7 +185,7 @@ def _records_of(
         if not holds_many:
             read_entity(body, key=key, model=None, identity=identity)
     except (CorruptionError, InvalidRequestError, LimitExceededError) as error:
-        broken[key] = fault_text(error)
+        broken[key] = error.reason or error.what
         return []
     form: Form = "ndjson" if holds_many else "json"
     found = []

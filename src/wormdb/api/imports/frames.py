@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from wormdb.api.imports.intake import Rejection
     from wormdb.api.imports.records import ConflictRule, ImportResult
 
-__all__ = ["Frame", "columns_of", "import_frame"]
+__all__ = ["FrameColumns", "columns_of", "import_frame"]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class FrameColumns:
     """The columns of a frame, in order: as a table, and those whose cells are of several kinds as values."""
 
     table: pa.Table
@@ -62,7 +62,7 @@ def import_frame(
         stream.close()
 
 
-def columns_of(frame: Any) -> Frame:
+def columns_of(frame: Any) -> FrameColumns:
     """A frame as columns whose types documents can hold, as far as Arrow can cast them. No requests.
 
     Raises InvalidRequestError for what is not one, and for columns that cannot be told apart.
@@ -73,7 +73,7 @@ def columns_of(frame: Any) -> Frame:
         table, mixed = _table_of(frame)
         _check_names(table.column_names)
         plain = pa.schema([(field.name, _plain_type(field.type)) for field in table.schema])
-        return Frame(table.cast(plain, safe=False), mixed)
+        return FrameColumns(table.cast(plain, safe=False), mixed)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidRequestError(
             f"a frame of type {type(frame).__name__}",
@@ -206,7 +206,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _rows(frame: Frame) -> Iterator[Rows]:
+def _rows(frame: FrameColumns) -> Iterator[Rows]:
     if frame.mixed:
         yield from _record_rows(frame)
         return
@@ -216,7 +216,7 @@ def _rows(frame: Frame) -> Iterator[Rows]:
         first += batch.num_rows
 
 
-def _record_rows(frame: Frame) -> Iterator[Rows]:
+def _record_rows(frame: FrameColumns) -> Iterator[Rows]:
     """Rows of a frame in which a column has cells of several kinds: one by one, in the order of its columns."""
     names = frame.table.column_names
     RowReader(frame.table.schema)  # names and types are checked, also of columns that it does not read

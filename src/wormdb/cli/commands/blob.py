@@ -11,7 +11,7 @@ import click
 
 from wormdb.cli.input.place import AS_JSON, MODEL, SCHEMA, URL, find_collection, open_database
 from wormdb.cli.show.text import camel, counted, print_json, print_table
-from wormdb.cli.verbs import Group, Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.errors import AlreadyExistsError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.blob import BlobReference, reference_of
@@ -25,7 +25,7 @@ __all__ = ["command"]
 _COPY_BYTES = 1024 * 1024
 
 
-@click.group("blob", cls=Group)
+@click.group("blob", cls=VerbGroup)
 def command() -> None:
     """Write, read and list the blobs of a collection: files that its documents refer to.
 

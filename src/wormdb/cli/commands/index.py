@@ -12,7 +12,7 @@ from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
 from wormdb.cli.show.indexes import kind_of, line_of, written_fields
 from wormdb.cli.show.progress import show_work
 from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled, size_text
-from wormdb.cli.verbs import Group, Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.format.bson_types import TYPE_NAMES
 from wormdb.settings import Settings
 
@@ -37,7 +37,7 @@ NAME = click.argument("name")
 MANUAL = Settings(forward="manual")
 
 
-@click.group("index", cls=Group)
+@click.group("index", cls=VerbGroup)
 def command() -> None:
     """Make, show and drop the indexes of a collection.
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wormdb.cli.input.lines import BREAKS, SHORT, Completer, UnfinishedLineError, expanded, split_line
+from wormdb.cli.input.lines import BREAKS, Completer, UnfinishedLineError, expanded, split_line
 from wormdb.cli.input.place import PLACE, complete_folders, existing_place, only_place, shared_database
 from wormdb.cli.main import VERBS, run, worm
-from wormdb.cli.verbs import Verb
+from wormdb.cli.verbs import SHORT, Verb
 from wormdb.schema.problems import find_nearest
 
 if TYPE_CHECKING:

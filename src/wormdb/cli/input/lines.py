@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from wormdb.cli.verbs import SHORT
 from wormdb.errors import WormError
 
 if TYPE_CHECKING:
@@ -14,15 +15,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.database import Database
 
-__all__ = ["BREAKS", "SHORT", "Completer", "UnfinishedLineError", "expanded", "split_line"]
-
-SHORT: Final[dict[str, tuple[str, ...]]] = {
-    "find": ("table", "query"),
-    "count": ("table", "query", "--count"),
-    "explain": ("table", "query", "--explain"),
-    "collections": ("table", "list"),
-}
-"""Short forms, and the verbs that they stand for; all but the last take a filter behind the collection."""
+__all__ = ["BREAKS", "Completer", "UnfinishedLineError", "expanded", "split_line"]
 
 BREAKS: Final = " \t\n{}[](),:=<>~\"'"
 """Letters behind which another word begins, for completion."""

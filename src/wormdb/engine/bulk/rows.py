@@ -92,7 +92,7 @@ class RowReader:
 def _cells(column: pa.Array, name: str) -> list[Any]:
     """The values of a column; an error for one that Python has no value for, such as a time of the year 30000."""
     try:
-        return column.to_pylist()
+        return [*column.to_pylist()]
     except (ArithmeticError, ValueError):  # a time out of range, or bytes that are not text
         pass
     found = []

@@ -13,7 +13,7 @@ from wormdb.cli.commands.schema.infer import command as infer
 from wormdb.cli.input.place import PLACE, complete_folders, existing_place, only_place
 from wormdb.cli.input.schema import schema_file
 from wormdb.cli.show.text import print_json
-from wormdb.cli.verbs import Group, Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ PLACE_ARGUMENT = click.argument("place", required=False, metavar="[URL]", shell_
 NAME_IT = "name the file: --file FILE"
 
 
-@click.group("schema", cls=Group)
+@click.group("schema", cls=VerbGroup)
 def command() -> None:
     """Show, compare and change the definitions of a database, or infer them from data."""
 
