@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 
+import wormdb
 from tests.cli.printed import worm
 from wormdb.cli.main import worm as command
 from wormdb.schema.problems import find_nearest
@@ -136,3 +139,28 @@ def test_a_mistyped_verb_gets_a_suggestion(words: str, meant: str) -> None:
 )
 def test_the_nearest_name_is_that_of_the_fewest_slips(typed: str, known: list[Any], meant: str | None) -> None:
     assert find_nearest(typed, known) == meant
+
+
+@pytest.mark.parametrize("form", ["table", "json", "ndjson", "csv"])
+def test_a_reader_that_went_away_is_no_error(form: str, tmp_path: Path) -> None:
+    """`worm … | head`: head has what it wanted, and worm ends with 0 and says nothing."""
+    with wormdb.connect(tmp_path) as db:
+        db["notes"].insert_many([{"id": number, "text": "x" * 500} for number in range(1_000)])
+    worm_line = [
+        sys.executable,
+        "-m",
+        "wormdb.cli",
+        "table",
+        "query",
+        "notes",
+        "--format",
+        form,
+        "--url",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(worm_line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stderr is not None
+        assert writer.stdout.readline()
+        writer.stdout.close()
+        assert (writer.stderr.read(), writer.wait(60)) == (b"", 0)

@@ -221,3 +221,11 @@ def test_a_bucket_and_a_file_of_it_are_read_by_their_urls(s3_url: str, url: str)
     assert (found.code, people(url)) == (0, ROWS)
     again = load(url, f"{place}/lake{mark}{options}", "--encoding", "latin-1", "--on-conflict", "ignore", "--json")
     assert json.loads(again.text)["ignored"] == 2
+
+
+def test_a_bucket_of_google_is_asked_for_by_its_url(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "nowhere.json")
+    printed = load(url, "gs://bucket/people.csv")
+    assert (printed.code != 0, "gs://bucket" in printed.errors) == (True, True)
+    assert "GOOGLE_APPLICATION_CREDENTIALS" in printed.errors
+    assert people(url) == []
