@@ -200,6 +200,16 @@ def test_pandas_takes_a_collection_and_what_a_query_finds(things: Collection[Doc
     assert pd.DataFrame(things.find("n>17"))["id"].tolist() == ["18", "19"]
 
 
+def test_a_database_without_a_schema_shows_what_is_there_to_a_new_process(tmp_path: Path) -> None:
+    with wormdb.connect(tmp_path) as first:
+        assert first._repr_html_().count("<tr>") == 1
+        for name in ("notes", "org/people"):
+            first[name].insert({"id": "a", "n": 1})
+    with wormdb.connect(tmp_path) as second:
+        shown = second._repr_html_()
+    assert all(f"<td>{name}</td>" in shown for name in ("notes", "org/people"))
+
+
 # --- frames that go in ---
 
 TIME = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)

@@ -153,10 +153,10 @@ def test_rows_that_are_none() -> None:
     ) == [
         (2, {"id": "1", "name": ""}),
         (3, {"id": "2"}),
-        (5, "it has 1 cells, and there are 2 columns"),
+        (5, "it has 1 cell, and there are 2 columns"),
         (6, "a quote is not closed, or there is text behind one"),
         (7, {"id": "5", "name": '5" pipe'}),
-        (8, "it must be UTF-8"),
+        (8, "it must be UTF-8, or its encoding told (--encoding latin-1)"),
         (9, {"id": "7", "name": "two\nlines"}),
         (11, "a quote is not closed, or there is text behind one"),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from tests.cli.printed import worm
 from tests.files.adopt.rig import database_on, new_clock
 from wormdb.engine.log.paths import bytes_max
 from wormdb.errors import NotFoundError, WormError
+from wormdb.jobs import infer
 from wormdb.schema.load import load_schema
 from wormdb.schema.proposal import propose_paths, show_keys
 from wormdb.storage.conditions import ensure_conditions
@@ -245,6 +247,84 @@ def test_the_schema_of_a_place_reads_it(place: Path) -> None:
     with wormdb.connect(place, schema=schema) as db:
         assert sorted(row.id for row in db.model("User")) == IDS
         assert db.adopt("User", mode="readwrite").counts.documents == 3
+
+
+LEFT_OUT = {
+    "users/empty.json": (b"", "it is empty"),
+    "users/list.json": (b'[{"n": 1}]', "its JSON is not an object"),
+    "users/large.json": (b'{"n": 12345678901234567890}', "an integer does not fit in 64 bits"),
+    "users/other.json": (b'{"id": "mine"}', "its id is 'mine', not 'other'"),
+    "users/wide.json": ('{"n": 1}'.encode("utf-16"), "JSON is malformed"),
+}
+
+
+@pytest.mark.parametrize("key", sorted(LEFT_OUT))
+def test_a_file_that_reading_would_refuse_is_told_and_the_schema_is_that_of_the_others(
+    tmp_path: Path, key: str
+) -> None:
+    body, reason = LEFT_OUT[key]
+    (tmp_path / "users").mkdir()
+    (tmp_path / key).write_bytes(body)
+    assert "readonly" not in worm("schema", "infer", str(tmp_path)).text
+    (tmp_path / "users/ada.json").write_text('{"n": 1}')
+    printed = worm("schema", "infer", str(tmp_path))
+    assert f"{key} does not fit @users/(id:string).json: {reason}" in printed.errors
+    schema = json.loads(printed.text)
+    assert schema["models"]["User"]["fields"] == {"n": {"type": "integer", "required": True}}
+    with wormdb.connect(tmp_path, schema=schema, settings=wormdb.Settings(on_broken="skip")) as db:
+        assert [row.id for row in db.model("User")] == ["ada"]
+    with wormdb.connect(tmp_path, schema=schema) as db, pytest.raises(wormdb.CorruptionError, match=key):
+        list(db.model("User"))
+
+
+def test_files_that_no_path_names_are_told(tmp_path: Path) -> None:
+    for key in ("users/ada.json", "a folder/x.json", "root.json", "users/lines.ndjson", "_own/y.json", "read.md"):
+        (tmp_path / key).parent.mkdir(exist_ok=True)
+        (tmp_path / key).write_text('{"n": 1}')
+    printed = worm("schema", "infer", str(tmp_path))
+    assert [*json.loads(printed.text)["models"]] == ["User"]
+    assert printed.errors == "worm: 3 files fit no path of a model: a folder/x.json, root.json, users/lines.ndjson\n"
+    printed = worm("schema", "infer", str(tmp_path / "users"))
+    assert "no model fits" in printed.errors
+    assert "worm import" in printed.errors
+
+
+def test_a_folder_with_many_files_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(infer, "FOLDER_FILES", 1_000)
+    for number in range(2_100):
+        path = tmp_path / ("many" if number < 2_050 else "others") / f"{number:04}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('{"n": 1}')
+    printed = worm("schema", "infer", str(tmp_path), "--limit", "5000")
+    models = json.loads(printed.text)["models"]
+    assert models["Many"]["fields"] == {"n": {"type": "integer"}}, "some were not looked at"
+    assert models["Other"]["fields"] == {"n": {"type": "integer", "required": True}}
+    assert "of many/ only the first files were looked at" in printed.errors
+
+
+def test_the_path_of_the_folder_that_was_meant_is_told(tmp_path: Path) -> None:
+    for key in ("anything/a.json", "anything/b.json", "customers/x.json"):
+        (tmp_path / key).parent.mkdir(exist_ok=True)
+        (tmp_path / key).write_text("{}")
+    for path, right in (("@costumers", "@customers"), ("@unlike", "@anything")):
+        with wormdb.connect(tmp_path, schema=schema_of(path=f"{path}/(id:string).json")) as db:
+            with pytest.raises(NotFoundError) as caught:
+                db.adopt("User")
+            assert caught.value.fix == f"give the model the path {right}/(id:string).json"
+
+
+def test_what_is_packed_is_read_and_adopted_whatever_it_is_called(tmp_path: Path) -> None:
+    (tmp_path / "users").mkdir()
+    (tmp_path / "users/ada.json").write_bytes(gzip.compress(b'{"n": 1}'))
+    schema = json.loads(worm("schema", "infer", str(tmp_path)).text)
+    with wormdb.connect(tmp_path, schema=schema) as db:
+        assert [(row.id, row["n"]) for row in db.model("User")] == [("ada", 1)]
+        assert db.adopt("User", mode="readwrite").counts.documents == 1
+        db.model("User").update_one({"id": "ada"}, {"$set": {"n": 2}})
+        db.forward()
+        (found,) = db.verify(["User"])
+        assert found.is_sound
+    assert json.loads((tmp_path / "users/ada.json").read_text())["n"] == 2
 
 
 def test_a_place_with_records_has_the_model_of_its_records(tmp_path: Path) -> None:

@@ -469,7 +469,7 @@ def test_a_bucket_is_read_by_the_schema_that_its_url_proposes(s3_url: str) -> No
         raw.store.put("lines/year=2024/a.ndjson.gz", gzip.compress(lines({"n": 1}, {"n": 2})))
         raw.store.put("lines/year=2025/b.ndjson.gz", gzip.compress(lines({"n": 3}))[:-5])
     printed = worm("schema", "infer", s3_url)
-    assert (printed.code, "lines/year=2025/b.ndjson.gz" in printed.errors) == (1, True), "one of them is cut off"
+    assert (printed.code, "b.ndjson.gz does not fit" in printed.errors) == (0, True), "one of them is cut off"
     with wormdb.connect(s3_url) as raw:
         raw.store.put("lines/year=2025/b.ndjson.gz", gzip.compress(lines({"n": 3})))
     schema = json.loads(worm("schema", "infer", s3_url).text)

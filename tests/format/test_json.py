@@ -334,3 +334,21 @@ def test_damaged_bytes_give_a_value_or_corruption(document: dict[str, Any], data
         end = data.draw(st.integers(place, min(len(damaged), place + 8)))
         damaged[place:end] = data.draw(st.binary(max_size=2) | st.sampled_from([b'"', b"{", b'"$', b"}", b"9" * 20]))
     _decode_or_report(bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "it is empty"),
+        (" \n", "it is empty"),
+        ('{"a":', "it ends too early"),
+        ('{"a": 1e400}', "a number is out of range"),
+    ],
+)
+def test_what_is_wrong_is_told_in_words(text: str, reason: str) -> None:
+    with pytest.raises(InvalidRequestError) as found:
+        json.parse(text)
+    assert found.value.reason == reason
+    with pytest.raises(CorruptionError) as broken:
+        json.decode(text.encode(), name="it")
+    assert broken.value.reason == reason

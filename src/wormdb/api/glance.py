@@ -146,6 +146,10 @@ class DatabaseDisplay:
     def _ledger(self, prefix: str) -> Ledger:
         raise NotImplementedError
 
+    def collections(self, *, with_removed: bool = False) -> list[str]:
+        """The folder of every collection there is."""
+        raise NotImplementedError
+
     def __repr__(self) -> str:
         """Where it is, and what this process knows of the collections that it opened, each in a line. No requests."""
         lines = [f"Database({self.url!r})"]
@@ -158,8 +162,8 @@ class DatabaseDisplay:
     def _repr_html_(self) -> str:
         """A table for a notebook of the collections that were opened here or are in the schema, as they are now.
 
-        1 GET for each in a warm process, of at most 50, and 1 GET if the published schema has to be read. What goes
-        wrong is told instead.
+        1 GET for each in a warm process, of at most 50, and 1 GET if the published schema has to be read. If there are
+        none, those that the bucket has, which is listed. What goes wrong is told instead.
         """
         try:
             return self._picture()
@@ -170,8 +174,9 @@ class DatabaseDisplay:
     def _picture(self) -> str:
         from html import escape
 
-        ledgers = [self._ledger(prefix) for prefix in self._prefixes(None)]
-        rows = [CollectionPicture.of(ledger, ledger.view(), None) for ledger in ledgers[:_COLLECTIONS_SHOWN]]
-        more = len(ledgers) - len(rows)
+        known = self._prefixes(None) or self.collections()  # a new process knows none of a database without a schema
+        ledgers = [self._ledger(prefix) for prefix in known[:_COLLECTIONS_SHOWN]]
+        rows = [CollectionPicture.of(ledger, ledger.view(), None) for ledger in ledgers]
+        more = len(known) - len(rows)
         note = f"<p>… {more} more</p>" if more else ""
         return f"<p><b>Database</b> {escape(self.url)}</p>{html_pictures(rows)}{note}"

@@ -113,15 +113,16 @@ def _is_balanced(line: bytes) -> bool:
 
 
 def read_records(
-    stream: BinaryIO, form: Form, *, separator: str = ",", columns: Sequence[str] | None = None
+    stream: BinaryIO, form: Form, *, separator: str = ",", columns: Sequence[str] | None = None, name: str = ""
 ) -> Iterator[Record]:
     """The records of a stream, in order, with bounded memory.
 
-    `columns` are those of CSV whose first line is not in the stream. Raises InvalidRequestError for a first line that
-    names no columns; what is wrong with one record is told by it. Errors of the stream go through.
+    `columns` are those of CSV whose first line is not in the stream; errors tell the `name` of its file. Raises
+    InvalidRequestError for a first line that names no columns; what is wrong with one record is told by it. Errors of
+    the stream go through.
     """
     if form == "csv":
-        return _read_csv(stream, separator, columns)
+        return _read_csv(stream, separator, columns, name)
     return _read_pieces(_lines(stream) if form == "ndjson" else _Splitter(stream).run())
 
 
@@ -309,26 +310,26 @@ def read_columns(begin: BinaryIO, separator: str) -> list[str]:
         text.detach()
 
 
-def _read_csv(stream: BinaryIO, separator: str, columns: Sequence[str] | None) -> Iterator[Record]:
+def _read_csv(stream: BinaryIO, separator: str, columns: Sequence[str] | None, name: str) -> Iterator[Record]:
     text = io.TextIOWrapper(stream, "utf-8-sig" if columns is None else "utf-8", errors="surrogateescape", newline="")
     try:
-        yield from _csv_records(_rows(text, separator), columns)
+        yield from _csv_records(_rows(text, separator), columns, name)
     finally:
         text.detach()  # the stream is its owner's to close
 
 
-def _csv_records(rows: Iterator[_Row], columns: Sequence[str] | None) -> Iterator[Record]:
+def _csv_records(rows: Iterator[_Row], columns: Sequence[str] | None, name: str) -> Iterator[Record]:
     head = next(rows, None) if columns is None else (0, "", None)
     if head is None:
         return
-    names = _columns(head) if columns is None else columns
+    names = _columns(head, name) if columns is None else columns
     for line, text, cells in rows:
         if cells is None:
             yield _unreadable(line, _shown(text), "a quote is not closed, or there is text behind one")
         elif len(cells) != len(names):
-            yield _unreadable(line, _shown(text), f"it has {len(cells)} cells, and there are {len(names)} columns")
+            yield _unreadable(line, _shown(text), _cells_problem(len(cells), len(names)))
         elif not text.isascii() and _shown(text) != text:
-            yield _unreadable(line, _shown(text), "it must be UTF-8")
+            yield _unreadable(line, _shown(text), "it must be UTF-8, or its encoding told (--encoding latin-1)")
         else:
             found = {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None}
             yield Record(line, found, len(text), is_text=True)
@@ -339,17 +340,22 @@ def _shown(text: str) -> str:
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def _columns(head: _Row) -> list[str]:
+def _cells_problem(cells: int, columns: int) -> str:
+    return f"it has {cells} cell{'s' * (cells != 1)}, and there are {columns} columns"
+
+
+def _columns(head: _Row, file: str = "") -> list[str]:
+    line = f"the first line{' of ' * bool(file)}{file}"
     names = [(name or "").strip() for name in head[2] or ()]
     for place, name in enumerate(names):
         if not name or name in names[:place]:
             raise InvalidRequestError(
-                f"column {place + 1} of the first line",
+                f"column {place + 1} of {line}",
                 reason=f"{name!r:.100} is there twice" if name else "it has no name",
                 fix="name every column in the first line, each differently",
             )
     if not names:
-        raise InvalidRequestError("the first line", reason="it names no columns", fix="name them: id,name,email")
+        raise InvalidRequestError(line, reason="it names no columns", fix="name them: id,name,email")
     return names
 
 

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import codecs
+import gzip
 import io
 import re
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-__all__ = ["PEEK_BYTES", "check_encoding", "check_text", "find_separator", "open_text", "utf8_begin", "wide_encoding"]
+__all__ = [
+    "PEEK_BYTES",
+    "bare_suffix",
+    "check_encoding",
+    "check_separator",
+    "check_text",
+    "find_separator",
+    "is_packed",
+    "open_packed",
+    "open_text",
+    "utf8_begin",
+    "wide_encoding",
+]
 
 PEEK_BYTES: Final = 64 * 1024
 """How much of the beginning of a file is looked at."""
+_PACKED_AT_ONCE: Final = 1024
+"""Packed bytes that are unpacked together: what they become, up to some 30 MB, is in memory."""
+_WINDOW_BYTES_MAX: Final = 128 * 1024 * 1024
 _SEPARATORS: Final = (",", ";", "\t", "|")
 """Signs between cells, those that are preferred first."""
+_NAMED_SEPARATORS: Final = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
 _CONTROLS_SHARE: Final = 20
@@ -32,8 +52,7 @@ _KINDS: Final = (
     (re.compile(rb"PK\x03\x04"), "a ZIP archive, or a spreadsheet", "unpack it, or save the sheet as CSV"),
     (re.compile(rb"BZh[1-9]1AY&SY"), "packed by bzip2", "unpack it, or pack it by gzip"),
     (re.compile(rb"\xfd7zXZ\x00"), "packed by xz", "unpack it, or pack it by gzip"),
-    (re.compile(rb"\x28\xb5\x2f\xfd"), "packed by zstd", "unpack it, or pack it by gzip"),
-    (re.compile(rb"PAR1"), "a Parquet file", "use --format parquet, or name it .parquet"),
+    (re.compile(rb"PAR1"), "a Parquet file", "give it as a file called .parquet, or with --format parquet"),
     (re.compile(rb"Obj\x01"), "an Avro file", "write it as NDJSON or Parquet"),
     (re.compile(rb"SQLite format 3\x00"), "a database of SQLite", "write its tables as CSV"),
     (re.compile(rb"%PDF-"), "a PDF", "name a file of records"),
@@ -51,6 +70,74 @@ def check_encoding(name: str) -> str:
             f"encoding {name!r:.40}", reason="there is none of that name", fix="use utf-8, utf-16, latin-1, cp1252, …"
         ) from error
     return "" if found.name in ("utf-8", "utf-8-sig", "ascii") else found.name
+
+
+def check_separator(sign: str) -> str:
+    """The sign between cells that a person means: one sign, or the name of one. Raises InvalidRequestError.
+
+    No requests.
+    """
+    found = _NAMED_SEPARATORS.get(sign, sign)
+    if len(found) != 1 or found in '"\r\n':
+        raise InvalidRequestError(
+            f"separator {sign!r:.40}", reason="it must be one sign", fix=r"use ',', ';', '|' or '\t' (a tab)"
+        )
+    return found
+
+
+def is_packed(begin: bytes) -> bool:
+    """Whether a file that begins like this is packed by gzip or zstd. No requests."""
+    return begin.startswith((_GZIP, _ZSTD))
+
+
+def bare_suffix(name: str) -> str:
+    """The end of a file's name in small letters, without that of what packed it: `.csv` of `a.CSV.gz`. No requests."""
+    return PurePath(name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+
+
+def open_packed(stream: io.BufferedReader[Any], size: int = PEEK_BYTES) -> io.BufferedReader[Any]:
+    """A stream whose content is unpacked if it is packed by gzip or zstd; else itself. No requests.
+
+    Reading it raises OSError, EOFError or zlib.error for what is damaged or cut off.
+    """
+    begin = stream.peek(len(_ZSTD))
+    if begin.startswith(_GZIP):
+        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=stream)), size)
+    return io.BufferedReader(_Unpacked(stream), size) if begin.startswith(_ZSTD) else stream
+
+
+class _Unpacked(io.RawIOBase):
+    """Content that is packed by zstd, frame behind frame. Not thread-safe."""
+
+    def __init__(self, stream: io.BufferedReader[Any]) -> None:
+        import zstandard
+
+        self._stream, self._error = stream, zstandard.ZstdError
+        self._new = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj
+        self._frame: Any = None
+        self._packed = self._held = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        target = memoryview(buffer).cast("B")
+        while not self._held:
+            packed = self._packed or self._stream.read(_PACKED_AT_ONCE)
+            if not packed and self._frame is None:
+                return 0
+            if not packed:
+                raise EOFError("it is cut off")
+            self._frame = self._frame or self._new()
+            try:
+                self._held, self._packed = self._frame.decompress(packed), b""
+            except self._error as error:
+                raise OSError(str(error)) from error
+            if self._frame.eof:
+                self._packed, self._frame = self._frame.unused_data, None
+        count = min(len(target), len(self._held))
+        target[:count], self._held = self._held[:count], self._held[count:]
+        return count
 
 
 def wide_encoding(begin: bytes) -> str:

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-__all__ = ["Verb", "Verbs"]
+__all__ = ["SHORT", "Verb", "VerbGroup", "Verbs"]
+
+SHORT: Final[dict[str, tuple[str, ...]]] = {
+    "find": ("table", "query"),
+    "count": ("table", "query", "--count"),
+    "explain": ("table", "query", "--explain"),
+    "collections": ("table", "list"),
+}
+"""Short forms, and the verbs that they stand for; all but the last take a filter behind the collection."""
 
 MEANT_MAX: Final = 4
 """Verbs of groups that are told of one mistyped word."""
@@ -49,7 +57,38 @@ class Verb(click.Command):
             formatter.write("".join(f"  {example}\n" for example in self.examples))
 
 
-class Verbs(click.Group):
+class VerbGroup(click.Group):
+    """Verbs of one subject, where a mistyped one gets a suggestion."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first word; a UsageError with the verb that was probably meant, if there is none."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            meant = self._meant(ctx, args[0])
+            hint = f" Did you mean {' or '.join(map(repr, meant))}?" if meant else ""
+            ctx.fail(f"No such command {args[0]!r:.60}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, word: str) -> list[str]:
+        """The verb nearest to a word, here or in the groups here: `query` is `table query`."""
+        from wormdb.schema.problems import find_nearest  # only mistakes need it
+
+        if ctx.parent is None and word in SHORT:
+            return [" ".join(SHORT[word])]
+        if word == "help":
+            return ["--help"]
+        groups = {verb: self.get_command(ctx, verb) for verb in self.list_commands(ctx)}
+        inner = {name: group.list_commands(ctx) for name, group in groups.items() if isinstance(group, click.Group)}
+        deep = sorted({verb for verbs in inner.values() for verb in verbs})
+        nearest = None if word in deep else find_nearest(word, self.list_commands(ctx))
+        if nearest is not None:
+            return [nearest]
+        nearest = find_nearest(word, deep)
+        return [f"{name} {nearest}" for name, verbs in inner.items() if nearest in verbs][:MEANT_MAX]
+
+
+class Verbs(VerbGroup):
     """A group whose help and completion need none of its commands."""
 
     def __init__(
@@ -77,29 +116,6 @@ class Verbs(click.Group):
         command = importlib.import_module(f"{self._modules}{module}").command
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of the first word; a UsageError with the verb that was probably meant, if there is none."""
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            meant = self._meant(ctx, args[0])
-            hint = f" Did you mean {' or '.join(map(repr, meant))}?" if meant else ""
-            ctx.fail(f"No such command {args[0]!r:.60}.{hint}")
-        return super().resolve_command(ctx, args)
-
-    def _meant(self, ctx: click.Context, word: str) -> list[str]:
-        """The verb nearest to a word, here or in the groups here: `query` is `table query`."""
-        from wormdb.schema.problems import find_nearest  # only mistakes need it
-
-        groups = {verb: self.get_command(ctx, verb) for verb in self._verbs}
-        inner = {name: group.list_commands(ctx) for name, group in groups.items() if isinstance(group, Verbs)}
-        deep = sorted({verb for verbs in inner.values() for verb in verbs})
-        nearest = None if word in deep else find_nearest(word, self._verbs)
-        if nearest is not None:
-            return [nearest]
-        nearest = find_nearest(word, deep)
-        return [f"{name} {nearest}" for name, verbs in inner.items() if nearest in verbs][:MEANT_MAX]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; 0 if its reader went away (`worm … | head`), because it has what it wanted."""

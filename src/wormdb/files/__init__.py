@@ -28,3 +28,5 @@ PUBLIC = {
     "adopt.adopt": "files of another program made a managed collection",
     "adopt.survey": "what an adoption reads before it writes, and its choices",
 }
+PUBLIC_TO = {"jobs": ("contents.document",)}
+"""Modules that one package may import besides."""

@@ -195,7 +195,7 @@ def _read_forms(data: bytes | memoryview, name: str) -> Any:
     try:
         return _read(bytes(data), _no_operator)
     except (msgspec.MsgspecError, MalformedError, UnicodeError, RecursionError) as error:
-        raise CorruptionError(f"{name} holds no valid JSON", reason=_reason(error), key=name) from error
+        raise CorruptionError(f"{name} holds no valid JSON", reason=_reason(error, bytes(data)), key=name) from error
 
 
 def decode_document(data: bytes | memoryview, *, name: str) -> Document:
@@ -253,7 +253,9 @@ def parse(text: str, *, operators: bool = False) -> Any:
     except (msgspec.MsgspecError, MalformedError, UnicodeError) as error:
         place = _position(text, str(error)) if isinstance(error, msgspec.MsgspecError) else ""
         raise InvalidRequestError(
-            f"this is not valid JSON{place}", reason=_reason(error), fix='see "Values" in the docs for the forms'
+            f"this is not valid JSON{place}",
+            reason=_reason(error, text.encode(errors="replace")),
+            fix='see "Values" in the docs for the forms',
         ) from error
 
 
@@ -379,12 +381,15 @@ def _too_deep() -> LimitExceededError:
     )
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, data: bytes) -> str:
     if isinstance(error, TooDeepError | RecursionError):
         return f"it is nested deeper than DOCUMENT_DEPTH_MAX, {DOCUMENT_DEPTH_MAX} levels"
     if isinstance(error, UnicodeError):
         return "it is not UTF-8"
-    return _BYTE.sub("", str(error))
+    told = _BYTE.sub("", str(error))
+    if told == "Input data was truncated":
+        return "it ends too early" if data.strip() else "it is empty"
+    return "a number is out of range" if told.startswith("Number out of range") else told
 
 
 def _position(text: str, message: str) -> str:

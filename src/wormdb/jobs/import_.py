@@ -54,7 +54,7 @@ class FileRecords:
     """Which records are imported, and how."""
 
     sources: tuple[str, ...]
-    """Files, or folders and buckets with files: NDJSON, JSON, CSV or Parquet, also packed by gzip."""
+    """Files, or folders and buckets with files: NDJSON, JSON, CSV or Parquet, also packed by gzip or zstd."""
     form: FileForm | None = None
     """Without it as names say, or else as files begin; `entities` are files with one document each."""
     separator: str | None = None

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.records import read_records
 from wormdb.engine.bulk.rows import RowReader
+from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
+from wormdb.files.contents.document import read_entity
 from wormdb.format.packed import unpack
 from wormdb.jobs.place import absolute
 from wormdb.jobs.records import rows_of
 from wormdb.jobs.target import store_at
 from wormdb.schema.infer import Inference
-from wormdb.schema.path import folder_texts, parse_template
-from wormdb.schema.proposal import propose_paths
+from wormdb.schema.path import folder_texts, is_hidden, parse_template
+from wormdb.schema.proposal import has_data, propose_paths, show_keys
 from wormdb.settings import FILE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -28,12 +30,22 @@ if TYPE_CHECKING:
     from wormdb.schema.proposal import PathProposal
     from wormdb.storage.store import Store
 
-__all__ = ["RECORDS_MAX", "InferredModel", "infer_files", "infer_layout", "infer_rows"]
+__all__ = [
+    "FOLDER_FILES",
+    "RECORDS_MAX",
+    "InferredLayout",
+    "InferredModel",
+    "infer_files",
+    "infer_layout",
+    "infer_rows",
+]
 
 RECORDS_MAX: Final = 100_000
 """Records that are looked at, at most: some of each piece."""
 _FEWEST: Final = 1_000
-_PAGES_MAX: Final = 10
+FOLDER_FILES: Final = 10_000
+"""Files of one folder at the top that are listed, or some more: other folders have their turn."""
+_FILES_MAX: Final = 50_000
 _MODELS_MAX: Final = 20
 _DIGITS: Final = re.compile("[0-9]{1,18}", re.ASCII)
 
@@ -63,60 +75,126 @@ def infer_files(records: FileRecords, folder: str) -> InferredModel:
     return _told(inference, folder, is_whole=is_whole)
 
 
-def infer_layout(source: str, limit: int = _FEWEST, *, enums: bool = False) -> list[InferredModel]:
+@dataclass(frozen=True, slots=True)
+class InferredLayout:
+    """The models of files as they lie, and what a person should know of them."""
+
+    models: tuple[InferredModel, ...]
+    notes: tuple[str, ...]
+    """What no model has, and why: a sentence each."""
+
+
+def infer_layout(source: str, limit: int = _FEWEST, *, enums: bool = False) -> InferredLayout:
     """The models of a folder or bucket whose files have documents, one or many each, as they lie; or none.
 
-    The first 10,000 files are listed, for 1 LIST for each 1,000, and up to `limit` of each model read, for 1 GET each.
-    Their mode is readonly: they can be read in place, and adopted where a file has one. A folder is that of one model:
-    of files of several kinds the most count.
+    The first 10,000 files of each folder are listed, 50,000 in all, for 1 LIST for each 1,000, and up to `limit` of
+    each model read, for 1 GET each. Their mode is readonly: they can be read in place, and adopted. A folder is that of
+    one model: of files of several kinds the most count. Files that reading in place would refuse are left out.
     """
-    folder = source if "://" in source else absolute(source)
-    store = store_at(folder)
-    keys = [info.key for page in islice(store.list(), _PAGES_MAX) for info in page.objects]
-    found = []
+    store = store_at(source if "://" in source else absolute(source))
+    keys, cut = _list_some(store)
+    notes = [f"of {folder}/ only the first files were looked at, {FOLDER_FILES:,} or more" for folder in cut]
+    found: list[InferredModel] = []
+    fitting: set[str] = set()
     proposals = {proposal.folder: proposal for proposal in reversed(propose_paths(keys))}
     for proposal in list(reversed(proposals.values()))[:_MODELS_MAX]:
         inference = Inference(enums=enums)
-        whole = _see_proposed(inference, proposal, store, limit)
+        is_whole, broken = _see_proposed(inference, proposal, store, limit)
+        fitting.update(proposal.keys)
+        if broken:
+            (key, reason), *others = broken.items()
+            more = f", and {len(others):,} more" if others else ""
+            notes.append(f"{key} does not fit {proposal.path}: {reason}{more}")
         if inference.count:
-            model = inference.model(proposal.folder)
-            template = parse_template(proposal.path)
-            is_named = not (template.is_deep or template.holds_many)
-            path = model["path"].removesuffix("/[data].json") + proposal.suffix if is_named else proposal.path
-            left_out = {"files"} if is_named else {"files", "id"}
-            shown = {name: value for name, value in model.items() if name not in left_out}
-            if not whole:
-                _loosen(model["fields"])
-            found.append(InferredModel({**shown, "path": path, "mode": "readonly"}, inference.count, whole))
-    return found
+            is_whole = is_whole and proposal.keys[0].partition("/")[0] not in cut
+            found.append(_proposed(inference, proposal, is_whole=is_whole))
+    rest = [key for key in keys if has_data(key) and key not in fitting and not is_hidden(key.split("/"))]
+    if rest:
+        count = f"{len(rest):,} files fit" if len(rest) > 1 else "1 file fits"
+        notes.append(f"{count} no path of a model: {show_keys(rest)}")
+    return InferredLayout(tuple(found), tuple(notes))
 
 
-def _see_proposed(inference: Inference, proposal: PathProposal, store: Store, limit: int) -> bool:
-    """Look at up to `limit` documents of files that have a path in common; whether these are all. 1 GET a file."""
+def _list_some(store: Store) -> tuple[list[str], list[str]]:
+    """Keys of every folder at the top, of each not too many; and the folders of which there are more."""
+    keys: list[str] = []
+    cut: list[str] = []
+    after: str | None = None
+    while len(keys) < _FILES_MAX:
+        own = 0
+        for page in store.list(after=after):
+            keys += [info.key for info in page.objects]
+            folder = keys[-1].partition("/")[0]
+            own = own + len(page.objects) if page.objects[0].key.startswith(f"{folder}/") else 0
+            if own >= FOLDER_FILES:
+                cut.append(folder)
+                after = f"{folder}0"  # 0 is the sign behind the slash: all that follows is in other folders
+                break
+        else:
+            break
+    return keys, cut
+
+
+def _proposed(inference: Inference, proposal: PathProposal, *, is_whole: bool) -> InferredModel:
+    model = inference.model(proposal.folder)
+    template = parse_template(proposal.path)
+    is_named = not (template.is_deep or template.holds_many)
+    path = model["path"].removesuffix("/[data].json") + proposal.suffix if is_named else proposal.path
+    left_out = {"files"} if is_named else {"files", "id"}
+    shown = {name: value for name, value in model.items() if name not in left_out}
+    if not is_whole:
+        _loosen(model["fields"])
+    return InferredModel({**shown, "path": path, "mode": "readonly"}, inference.count, is_whole)
+
+
+def _see_proposed(
+    inference: Inference, proposal: PathProposal, store: Store, limit: int
+) -> tuple[bool, dict[str, str]]:
+    """Look at up to `limit` documents of files that have a path in common; whether these are all. 1 GET a file.
+
+    And by key why a file, or a line of it, is not read where it is.
+    """
     template = parse_template(proposal.path)
     numbers = _whole_numbers(proposal) if template.is_deep else frozenset()
+    broken: dict[str, str] = {}
     for key in proposal.keys:
         left = limit - inference.count
         if left <= 0:
-            return False
-        body = unpack(store.get(key).body, key=key, limit=FILE_BYTES_MAX)
-        form: Form = "ndjson" if template.holds_many else "json"
-        records = list(islice(read_records(io.BytesIO(body), form), left + 1 if template.holds_many else 2))
-        if not template.holds_many and len(records) != 1:
-            continue
+            return False, broken
         identity = proposal.id_of(key)
+        records = _records_of(store, key, identity, broken, left + 1, holds_many=template.holds_many)
         told = {
             name: int(text) if name in numbers else text
             for name, text in (folder_texts(str(identity)) if template.is_deep else {}).items()
         }
-        for record in records[:left]:
-            if record.values is not None:
-                own = f"{identity}#{record.line}" if template.holds_many else identity
-                found = {**told, **record.values}
-                inference.see(found if "id" in found or "_id" in found else {"id": own, **found})
+        for line, values in records[:left]:
+            found = {**told, **values}
+            own = f"{identity}#{line}" if template.holds_many else identity
+            inference.see(found if "id" in found or "_id" in found else {"id": own, **found})
         if len(records) > left:
-            return False
-    return True
+            return False, broken
+    return True, broken
+
+
+def _records_of(
+    store: Store, key: str, identity: Any, broken: dict[str, str], most: int, *, holds_many: bool
+) -> list[tuple[int, dict[str, Any]]]:
+    """Lines and values of the documents of a file that can be read where it is; what cannot is told. 1 GET."""
+    try:
+        body = unpack(store.get(key).body, key=key, limit=FILE_BYTES_MAX)
+        if not holds_many:
+            read_entity(body, key=key, model=None, identity=identity)
+    except (CorruptionError, InvalidRequestError, LimitExceededError) as error:
+        broken[key] = error.reason or error.what
+        return []
+    form: Form = "ndjson" if holds_many else "json"
+    found = []
+    for record in islice(read_records(io.BytesIO(body), form), most):
+        if record.values is None:
+            broken[f"{key}:{record.line}"] = record.problem
+        else:
+            found.append((record.line, record.values))
+    return found
 
 
 def _whole_numbers(proposal: PathProposal) -> frozenset[str]:

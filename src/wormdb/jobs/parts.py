@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["FORMS", "GZIP", "FileForm", "FilePart", "Piece"]
+__all__ = ["FORMS", "FileForm", "FilePart", "Piece"]
 
 FileForm = Literal["ndjson", "json", "csv", "parquet", "entities"]
 FORMS: Final[tuple[FileForm, ...]] = ("ndjson", "json", "csv", "parquet", "entities")
-GZIP: Final = b"\x1f\x8b"
-"""How a file begins that is packed by gzip."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +13,10 @@ import msgspec
 
 from wormdb.api.imports.rows import Rows, some_rows
 from wormdb.api.records import Form, Record, RowCut, cut_rows, plain_cells, read_columns, read_records
-from wormdb.api.texts import PEEK_BYTES, find_separator, open_text, wide_encoding
+from wormdb.api.texts import PEEK_BYTES, find_separator, open_packed, open_text, wide_encoding
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.segment import decode_folders, decode_segment
-from wormdb.jobs.parts import GZIP, FilePart, Piece
 from wormdb.jobs.target import store_at
 from wormdb.jobs.work import Course, Item, Output, ProgressListener
 from wormdb.settings import MIB, RECORD_BYTES_MAX
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from wormdb.jobs.parts import FilePart, Piece
     from wormdb.schema.model import Model
 
 __all__ = [
@@ -144,12 +143,11 @@ def _streamed(folder: str, part: FilePart) -> Iterator[Record]:
     stream = io.BufferedReader(FileRange(folder, part.key, part.start, part.stop), MIB)
     form, name = cast("Form", part.form), f"{folder.partition('?')[0].rstrip('/')}/{part.key}"
     try:
-        opened: Any = gzip.GzipFile(fileobj=stream) if stream.peek(2)[:2] == GZIP else stream
-        binary: BinaryIO = io.BufferedReader(opened, MIB) if opened is not stream else opened
+        binary = cast("BinaryIO", open_packed(stream, MIB))
         if not part.start:
             binary = cast("BinaryIO", open_text(cast("io.BufferedReader[Any]", binary), name, part.encoding))
         separator = part.separator or find_separator(cast("io.BufferedReader[Any]", binary).peek(PEEK_BYTES))
-        for record in read_records(binary, form, separator=separator, columns=part.columns):
+        for record in read_records(binary, form, separator=separator, columns=part.columns, name=name):
             yield replace(record, line=record.line + part.first) if part.first else record
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidRequestError(f"{name} cannot be unpacked", reason=str(error)) from error

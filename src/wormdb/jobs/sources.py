@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wormdb.api.records import form_of
-from wormdb.api.texts import PEEK_BYTES, check_text, find_separator, utf8_begin, wide_encoding
+from wormdb.api.texts import PEEK_BYTES, bare_suffix, check_text, find_separator, is_packed, utf8_begin, wide_encoding
 from wormdb.errors import InvalidRequestError, NotFoundError
-from wormdb.jobs.parts import GZIP, FileForm, FilePart, Piece
+from wormdb.jobs.parts import FileForm, FilePart, Piece
 from wormdb.jobs.place import absolute
 from wormdb.jobs.records import Chunk, Survey, parts_between, parts_of_groups, survey
 from wormdb.jobs.target import store_at
@@ -83,7 +83,7 @@ def _whole(
 ) -> Iterator[tuple[str, ObjectInfo, FilePart]]:
     named = "" if "://" in source or Path(source).is_dir() else source
     for folder, info in _files(source):
-        suffix = Path(info.key.removesuffix(".gz")).suffix.lower()
+        suffix = bare_suffix(info.key)
         chosen = form or _BY_SUFFIX.get(suffix) or _looked(folder, info.key, encoding)
         between = separator or ("\t" if suffix == ".tsv" else "")
         yield folder, info, FilePart(info.key, chosen, between, 0, info.size, info.size, name=named, encoding=encoding)
@@ -133,7 +133,7 @@ def _looked(folder: str, key: str, encoding: str) -> FileForm:
     begin = _begin(folder, key)
     if begin.startswith(_PARQUET):
         return "parquet"
-    return "ndjson" if begin.startswith(GZIP) else form_of(utf8_begin(begin, encoding))
+    return "ndjson" if is_packed(begin) else form_of(utf8_begin(begin, encoding))
 
 
 # --- cutting ---
@@ -183,7 +183,7 @@ def _as_large(folder: str, part: FilePart) -> FilePart | None:
     if part.form not in ("csv", "ndjson") or part.size <= PIECE_BYTES or part.encoding:
         return None
     begin = _begin(folder, part.key)
-    if begin.startswith(GZIP) or wide_encoding(begin):
+    if is_packed(begin) or wide_encoding(begin):
         return None
     check_text(begin, f"{folder.partition('?')[0].rstrip('/')}/{part.key}")
     return replace(part, separator=part.separator or find_separator(begin))

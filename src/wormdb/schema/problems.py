@@ -51,14 +51,34 @@ def join_path(path: str, *names: object) -> str:
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` was probably meant to be."""
+    """The known name that `name` was probably meant to be: few slips away, or much like it."""
     if len(name) > _NAME_CHARS_MAX:
         return None
     by_lower = {candidate.lower(): candidate for candidate in known}
+    typed = name.lower()
+    slips = {each: _slips(typed, each) for each in by_lower if abs(len(each) - len(typed)) * 3 <= len(typed)}
+    few = [each for each, count in slips.items() if count * 3 <= len(typed)]
+    if few:
+        return by_lower[min(few, key=lambda each: (slips[each], len({*typed} ^ {*each})))]
     from difflib import get_close_matches  # only mistakes need it
 
-    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
+    found = get_close_matches(typed, by_lower, n=1, cutoff=0.7)
     return by_lower[found[0]] if found else None
+
+
+def _slips(one: str, other: str) -> int:
+    """How many letters were left out, added, taken for another, or swapped with the next."""
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for row, letter in enumerate(one, 1):
+        new = [row]
+        for place, wanted in enumerate(other, 1):
+            least = min(last[place] + 1, new[-1] + 1, last[place - 1] + (letter != wanted))
+            if row > 1 and place > 1 and letter == other[place - 2] and one[row - 2] == wanted:
+                least = min(least, before[place - 2] + 1)
+            new.append(least)
+        before, last = last, new
+    return last[-1]
 
 
 def did_you_mean(name: str, known: Iterable[str], *, shown_max: int = _SHOWN_MAX) -> str:

@@ -49,6 +49,11 @@ class PathProposal:
         kind = FOLDERS if self.suffix.startswith(DEEP) else "string"
         return f"{self.folder}/(id:{kind}){self.suffix.removeprefix(DEEP)}"
 
+    @property
+    def collection_name(self) -> str:
+        """The folder of the collection."""
+        return self.folder.rpartition("@")[2]
+
     def id_of(self, key: str) -> Any:
         """The id that a key tells: of its document, or of its file if that has many."""
         if self.suffix.startswith(DEEP):

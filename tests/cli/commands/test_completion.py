@@ -56,6 +56,26 @@ def test_models_of_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert completed("index", "list", "") == []
 
 
+def test_files_and_folders_are_left_to_the_shell() -> None:
+    complete = ShellComplete(command, {}, "worm", "_WORM_COMPLETE")
+    for words, kind in (
+        (["import", "cust"], "file"),
+        (["schema", "infer", "cust"], "file"),
+        (["table", "query", "--url", "da"], "dir"),
+        (["status", "./da"], "dir"),
+        (["shell", "./da"], "dir"),
+        (["doctor", "./da"], "dir"),
+    ):
+        (item,) = complete.get_completions(words[:-1], words[-1])
+        assert (item.type, item.value) == (kind, words[-1])
+
+
+def test_collections_of_a_database_without_a_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORM_URL", str(tmp_path))
+    assert worm("insert", "notes", '{"id": "a"}').code == 0
+    assert completed("get", "n") == ["notes"]
+
+
 def test_models_of_the_file_beside_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORM_URL", raising=False)
     monkeypatch.chdir(tmp_path)

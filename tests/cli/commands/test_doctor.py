@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from wormdb.cli.main import run
 from wormdb.storage.examine import READ_CHECKS, WRITE_CHECKS
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def files(folder: Path) -> list[Path]:
@@ -41,3 +41,13 @@ def test_read_only_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     tmp_path.chmod(0o755)
     assert "writing was not tried" in capsys.readouterr().out
     assert tmp_path.stat().st_mtime_ns == before
+
+
+@pytest.mark.s3
+def test_the_verdict_on_a_bucket_is_that_of_its_checks(s3_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", s3_url]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1] == "wormdb can read and write here"
+    assert "fail" not in printed
+    assert run(["doctor", s3_url.replace("wormdb-test", "wormdb-none"), "--read-only"]) == 1
+    assert "wormdb cannot read here: list" in capsys.readouterr().out.splitlines()[-1]

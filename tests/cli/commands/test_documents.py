@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,19 @@ def test_an_id_may_be_read_in_several_ways(notes: str) -> None:
     assert json.loads(done(notes, "get", "notes", '"7"').text)["n"] == 4
     assert json.loads(done(notes, "get", "notes", "%i7").text)["n"] == 3
     refused(1, "does not exist", notes, "get", "notes", "zz")
+
+
+def test_each_form_that_an_error_offers_for_an_id_means_that_one(memory: str) -> None:
+    ids = [17, "17", 17.5, "17.5"]
+    with wormdb.connect(memory) as db:
+        db["odd"].insert_many([{"id": each, "is": f"{each!r}"} for each in ids])
+    for text in ("17", "17.5"):
+        printed = worm("get", "odd", text, "--url", memory)
+        assert printed.code == 2
+        forms = shlex.split(printed.errors.partition("write one of: ")[2].rstrip(")\n").replace(";", ""))
+        assert len(forms) == 2
+        found = {json.loads(worm("get", "odd", form, "--url", memory).text)["is"] for form in forms}
+        assert found == {f"{each!r}" for each in ids if str(each) == text}
 
 
 def test_plain_json_has_no_types_of_its_own(memory: str) -> None:

@@ -6,15 +6,16 @@ import gzip
 import io
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 import wormdb
 from tests.cli.printed import Printed, worm
-from wormdb.api.texts import check_text, find_separator
+from wormdb.api.texts import check_text, find_separator, open_packed
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs import sources
 
@@ -101,7 +102,7 @@ def test_bytes_that_an_encoding_has_not_are_told_and_nothing_is_imported(url: st
 
 BINARIES = {
     "sheet.csv": (b"PK\x03\x04" + b"x" * 50, "spreadsheet"),
-    "rows.ndjson": (b"\x28\xb5\x2f\xfd\x01\x02", "zstd"),
+    "rows.ndjson": (b"\xfd7zXZ\x00\x00\x04", "xz"),
     "rows.json": (b"BZh91AY&SY...", "bzip2"),
     "photo": (b"\xff\xd8\xff\xe0\x00\x10JFIF", "a picture"),
     "data.csv": (b"id,name\n1,\x00\x00\x00", "binary"),
@@ -119,6 +120,73 @@ def test_what_is_not_text_is_refused_as_what_it_is(url: str, tmp_path: Path, nam
         assert "is not text" in printed.errors
         assert kind in printed.errors
     assert not list(tmp_path.glob("*.rejects.ndjson"))
+
+
+@pytest.mark.parametrize("name", ["people.csv.zst", "people.zst", "-"])
+def test_what_zstd_packed_is_unpacked_frame_by_frame(
+    url: str, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = csv(";") if "csv" in name else "\n".join(map(json.dumps, ROWS))
+    half = lines.encode()[:40]
+    body = zstandard.compress(half) + zstandard.compress(lines.encode()[len(half) :])
+    if name == "-":
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(body))))
+    else:
+        (tmp_path / name).write_bytes(body)
+    assert load(url, name).code == 0
+    assert people(url) == ROWS
+
+
+@given(st.lists(st.binary(max_size=3_000), max_size=4), st.data())
+def test_frames_of_zstd_are_their_content_and_a_cut_one_is_told(parts: list[bytes], data: st.DataObject) -> None:
+    packed = b"".join(map(zstandard.compress, parts))
+
+    def read(body: bytes) -> bytes:
+        return open_packed(io.BufferedReader(cast("io.RawIOBase", io.BytesIO(body)))).read()
+
+    assert read(packed) == b"".join(parts)
+    ends = {sum(len(zstandard.compress(part)) for part in parts[:count]) for count in range(len(parts) + 1)}
+    cut = data.draw(st.integers(0, len(packed)))
+    if cut not in ends and cut > 4:
+        with pytest.raises((EOFError, OSError)):
+            read(packed[:cut])
+
+
+@pytest.mark.parametrize(("sign", "separator"), [("\\t", "\t"), ("tab", "\t"), ("semicolon", ";"), ("~", "~")])
+def test_a_separator_may_be_told_as_people_write_it(url: str, tmp_path: Path, sign: str, separator: str) -> None:
+    (tmp_path / "people.csv").write_text(csv(separator))
+    assert load(url, "people.csv", "--separator", sign).code == 0
+    assert people(url) == ROWS
+    found = json.loads(worm("schema", "infer", "people.csv", "--separator", sign).text)["models"]["People"]
+    assert {*found["fields"]} == {"name", "town"}
+
+
+@pytest.mark.parametrize("sign", [";;", "", '"', "\n", "tabs"])
+def test_what_is_not_one_sign_is_not_a_separator(url: str, tmp_path: Path, sign: str) -> None:
+    (tmp_path / "people.csv").write_text(csv(";"))
+    for printed in (
+        load(url, "people.csv", "--separator", sign),
+        worm("schema", "infer", "people.csv", "--separator", sign),
+    ):
+        assert (printed.code, "one sign" in printed.errors) == (2, True)
+    assert people(url) == []
+
+
+@pytest.mark.parametrize(("head", "told"), [("id,a,a", "'a' is there twice"), ("id,,b", "it has no name")])
+def test_a_first_line_that_names_no_columns_is_told_with_its_file(
+    url: str, tmp_path: Path, head: str, told: str
+) -> None:
+    (tmp_path / "good.csv").write_text("id,a\n1,2\n")
+    (tmp_path / "odd.csv").write_text(f"{head}\n1,2,3\n")
+    printed = load(url, "good.csv", "odd.csv")
+    assert (printed.code, "odd.csv" in printed.errors, told in printed.errors) == (2, True, True)
+
+
+def test_a_record_of_another_encoding_is_rejected_with_what_to_do(url: str, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_bytes(csv(";").encode("latin-1"))
+    assert load(url, "people.csv").code == 1
+    (told,) = map(json.loads, (tmp_path / "people.csv.rejects.ndjson").read_text().splitlines())
+    assert "--encoding" in told["reason"]
 
 
 def test_a_parquet_file_needs_no_suffix(url: str, tmp_path: Path) -> None:
@@ -153,3 +221,11 @@ def test_a_bucket_and_a_file_of_it_are_read_by_their_urls(s3_url: str, url: str)
     assert (found.code, people(url)) == (0, ROWS)
     again = load(url, f"{place}/lake{mark}{options}", "--encoding", "latin-1", "--on-conflict", "ignore", "--json")
     assert json.loads(again.text)["ignored"] == 2
+
+
+def test_a_bucket_of_google_is_asked_for_by_its_url(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "nowhere.json")
+    printed = load(url, "gs://bucket/people.csv")
+    assert (printed.code != 0, "gs://bucket" in printed.errors) == (True, True)
+    assert "GOOGLE_APPLICATION_CREDENTIALS" in printed.errors
+    assert people(url) == []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.cli.printed import Printed, fill, worm
-from wormdb.cli.commands.shell import _options_of
+from wormdb.cli.commands.shell import _options_of, _statements, _verbs_of
 from wormdb.cli.input.lines import Completer, UnfinishedLineError, expanded, split_line
 from wormdb.format import json
 
@@ -39,6 +39,31 @@ def test_lines_are_verbs_in_one_process(memory: str, monkeypatch: pytest.MonkeyP
 def test_a_statement_goes_on_while_a_bracket_is_open(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = script(memory, monkeypatch, 'insert notes {"id": "a",\n  "text": "}{"}\nget notes a --plain\n')
     assert (done.code, done.lines[0], '"text": "}{"' in done.text) == (0, "a", True)
+
+
+def test_an_empty_line_within_a_document_belongs_to_it(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = script(memory, monkeypatch, 'insert notes {"id": "a",\n\n  "n": 1}\n\ncount notes n=1\n')
+    assert (done.code, done.lines) == (0, ["a", "1"]), done
+
+
+def test_an_interrupt_drops_what_was_typed_and_nothing_else() -> None:
+    lines = iter(['insert notes {"id":', "\x03", "count notes"])
+    assert list(_statements(lambda _: next(lines, None))) == [["count", "notes"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"), [("fnd notes", "find"), ("cuont notes", "count"), ("colections", "collections")]
+)
+def test_a_mistyped_short_form_gets_a_suggestion(
+    memory: str, monkeypatch: pytest.MonkeyPatch, line: str, meant: str
+) -> None:
+    done = script(memory, monkeypatch, line)
+    assert (done.code, f"Did you mean '{meant}'?" in done.errors) == (2, True), done.errors
+
+
+def test_help_of_a_verb_in_a_group(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in ("help table query", "help find"):
+        assert "Usage: worm table query" in script(memory, monkeypatch, line).text
 
 
 def test_a_script_ends_at_the_first_mistake(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,12 +129,19 @@ def test_a_document_is_one_word_whatever_is_in_it(value: object) -> None:
         ('find notes {"n": {"', "$gt", ["$gt", "$gte"]),
         ('update notes a {"', "$pus", ["$push"]),
         ("find nothing ", "x", []),
+        ("index ", "dr", ["drop"]),
+        ("table ", "qu", ["query"]),
+        ("table query ", "Cust", ["Customer"]),
+        ("table query Customer ", "st", ["status"]),
+        ("get ", "Cust", ["Customer"]),
+        ("help ", "fin", ["find"]),
+        ("help table ", "qu", ["query"]),
     ],
 )
 def test_what_may_follow_is_offered(memory: str, line: str, word: str, expected: list[str]) -> None:
     fill(memory, 1)
     with wormdb.connect(memory) as database:
-        completer = Completer(database, ("get", "insert", "files"), _options_of)
+        completer = Completer(database, _verbs_of, _options_of)
         assert completer.offers(line, word) == expected
 
 

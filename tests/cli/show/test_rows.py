@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.cli.printed import captured, worm
-from wormdb.cli.show.rows import columns_of, write_rows
+from wormdb.cli.show.rows import columns_of, write_rows, write_table
 from wormdb.system.clock import SystemChance
 
 if TYPE_CHECKING:
@@ -192,3 +192,10 @@ def test_rows_are_written_as_they_come() -> None:
         assert write_rows(rows(), "ndjson") == 20_000
     assert sum(written) == 20_000
     assert max(written) < 1_000
+
+
+def test_a_longer_cell_behind_the_first_rows_is_not_cut() -> None:
+    rows = ({"id": f"u{number}", "n": number} for number in (*range(1_000), 123_456_789, 5))
+    lines = captured(lambda: write_table(rows)).decode().splitlines()
+    assert lines[-2].split() == ["u123456789", "123456789"]
+    assert lines[-1] == lines[2 + 5], "the next row is in its columns again"

@@ -339,4 +339,8 @@ def _without(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _shown(batch: pa.RecordBatch, row: int) -> str:
-    return str(batch.slice(row - 1, 1).to_pylist()[0])
+    one = batch.slice(row - 1, 1)
+    try:
+        return str(one.to_pylist()[0])
+    except (ArithmeticError, ValueError):  # Python has no value for one of its cells
+        return str(one)

@@ -9,9 +9,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from wormdb.cli.input.place import AS_JSON, MODEL, NEW_URL, SCHEMA, URL, find_collection, open_database
+from wormdb.cli.input.place import AS_JSON, MODEL, SCHEMA, URL, find_collection, open_database
 from wormdb.cli.show.text import camel, counted, print_json, print_table
-from wormdb.cli.verbs import Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.errors import AlreadyExistsError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.blob import BlobReference, reference_of
@@ -25,7 +25,7 @@ __all__ = ["command"]
 _COPY_BYTES = 1024 * 1024
 
 
-@click.group("blob")
+@click.group("blob", cls=VerbGroup)
 def command() -> None:
     """Write, read and list the blobs of a collection: files that its documents refer to.
 
@@ -38,7 +38,7 @@ def command() -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--type", "content_type", metavar="TYPE", help="What it is, such as image/png; else by the file's name.")
 @click.option("--name", help="The name to keep in the reference; else the file's.")
-@NEW_URL
+@URL
 @SCHEMA
 def put(model: str, file: Path, url: str, *, content_type: str | None, name: str | None, schema: Path | None) -> None:
     """Store a file, - for standard input, and print the reference that goes into a document.

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from wormdb.cli.input.place import existing_place
 from wormdb.cli.show.text import print_json, print_table
+from wormdb.cli.verbs import Verb
 from wormdb.jobs.costs import PRICE_LISTS, Bill, BucketUsage, Workload, measure_usage, predict
 from wormdb.storage.open import open_store
 from wormdb.system.clock import SystemClock
@@ -21,7 +23,15 @@ __all__ = ["command"]
 GIGABYTE = 1e9
 
 
-@click.command("cost")
+@click.command(
+    "cost",
+    cls=Verb,
+    examples=(
+        "worm cost --documents 1e6 --writes-per-day 1e4 --reads-per-day 1e5 --indexes 1",
+        "worm cost --documents 1e5 --nodes 0 --store gcs --explain",
+        "worm cost s3://bucket/prefix --used",
+    ),
+)
 @click.argument("url", required=False, envvar="WORM_URL")
 @click.option("--used", "is_used", is_flag=True, help="Show what the database at URL uses, by listing it.")
 @click.option("--days", default=7.0, show_default=True, help="With --used: the time in which writes are counted.")
@@ -71,6 +81,7 @@ def command(
         return 0
     if url is None:
         raise click.UsageError("--used needs a URL")
+    existing_place(url)
     clock = SystemClock()
     with open_store(url, clock=clock) as opened:
         found = measure_usage(opened, now_ms=clock.now_ms(), prices=prices, days=days)

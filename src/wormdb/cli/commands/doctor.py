@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from wormdb.cli.input.place import complete_folders, existing_place
 from wormdb.cli.show.text import print_json, print_table
+from wormdb.cli.verbs import Verb
 from wormdb.storage.cloud.bucket import bucket_findings
 from wormdb.storage.examine import CheckStatus, Examination, examine
 from wormdb.storage.open import open_store
@@ -16,13 +22,25 @@ from wormdb.storage.roles import Role, examine_role, s3_policy
 from wormdb.storage.url import parse_url
 from wormdb.system.clock import SystemChance, SystemClock
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 __all__ = ["command"]
 
 STYLES = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red", CheckStatus.SKIP: "dim"}
 
 
-@click.command("doctor")
-@click.argument("url", envvar="WORM_URL")
+@click.command(
+    "doctor",
+    cls=Verb,
+    examples=(
+        "worm doctor s3://bucket/prefix",
+        "worm doctor ./data --read-only",
+        "worm doctor s3://bucket/prefix --role writer",
+        "worm doctor s3://bucket/prefix --role reader --policy > policy.json",
+    ),
+)
+@click.argument("url", envvar="WORM_URL", shell_complete=complete_folders)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 @click.option("--read-only", is_flag=True, help="Write nothing; test only what reading needs.")
 @click.option(
@@ -49,12 +67,28 @@ def command(url: str, *, as_json: bool, read_only: bool, role: str | None, polic
         return 0
     if role is not None and read_only:
         raise click.UsageError("--role tries to write; leave out --read-only")
-    result = _examine(url, None if role is None else Role(role), writing=not read_only)
+    if read_only or role is not None:
+        existing_place(url)
+    with _left_as_it_was(url):
+        result = _examine(url, None if role is None else Role(role), writing=not read_only)
     if as_json:
         print_json({**msgspec.to_builtins(result), "passed": result.passed, "verdict": result.verdict})
     else:
         _print(result)
     return 0 if result.passed else 1
+
+
+@contextmanager
+def _left_as_it_was(url: str) -> Iterator[None]:
+    """Remove the folder again that an examination made: another command takes one that is there for a database."""
+    parsed = parse_url(url)
+    folder = Path(parsed.path)
+    is_new = parsed.scheme == "file" and not folder.exists()
+    try:
+        yield
+    finally:
+        if is_new and {each.name for each in folder.glob("*")} <= {".worm.tmp", ".worm.probe"}:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _examine(url: str, role: Role | None, *, writing: bool) -> Examination:

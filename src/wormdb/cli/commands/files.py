@@ -10,7 +10,7 @@ from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, MODEL, URL, YES, complete_models, find_collection, is_confirmed
 from wormdb.cli.show.progress import told_of
 from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled
-from wormdb.cli.verbs import Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ MANUAL = Settings(forward="manual")
 _SHOWN_MAX = 100
 
 
-@click.group("files")
+@click.group("files", cls=VerbGroup)
 def command() -> None:
     """Show, reconcile, switch on and switch off readable files.
 

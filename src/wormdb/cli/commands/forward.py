@@ -7,12 +7,20 @@ import click
 from wormdb.api.database import connect
 from wormdb.cli.input.place import NAMES, PLACE, existing_status, place_of
 from wormdb.cli.show.text import counted, print_json
+from wormdb.cli.verbs import Verb
 from wormdb.settings import Settings
 
 __all__ = ["command"]
 
 
-@click.command("forward")
+@click.command(
+    "forward",
+    cls=Verb,
+    examples=(
+        "worm forward s3://bucket/prefix",
+        "worm forward Customer Invoice --json",
+    ),
+)
 @NAMES
 @PLACE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")

@@ -10,7 +10,7 @@ from wormdb.api.database import connect
 from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
 from wormdb.cli.input.question import FILTER, read_filters
 from wormdb.cli.show.text import TextColumn, print_ruled, print_values
-from wormdb.cli.verbs import Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.format import json
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ NAME = click.argument("name")
 _HASH_SHOWN = len("sha256:") + 12
 
 
-@click.group("function")
+@click.group("function", cls=VerbGroup)
 def command() -> None:
     """Register, show and drop named filters of a collection.
 

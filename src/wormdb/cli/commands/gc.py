@@ -11,6 +11,7 @@ from wormdb.api.database import connect
 from wormdb.cli.input.place import NAMES, PLACE, existing_status, place_of
 from wormdb.cli.show.progress import tell_line
 from wormdb.cli.show.text import camel, counted, print_json, print_table
+from wormdb.cli.verbs import Verb
 from wormdb.settings import Settings
 from wormdb.storage.conditions import remove_probes
 
@@ -23,7 +24,14 @@ _SHOWN_MAX = 20
 _COLUMNS_SHOWN = 100
 
 
-@click.command("gc")
+@click.command(
+    "gc",
+    cls=Verb,
+    examples=(
+        "worm gc s3://bucket/prefix --dry-run",
+        "worm gc Customer",
+    ),
+)
 @NAMES
 @PLACE
 @click.option("--dry-run", is_flag=True, help="Only show what would go; nothing is written.")

@@ -15,9 +15,9 @@ from wormdb.api.imports.records import CONFLICT_RULES, ImportResult
 from wormdb.api.texts import check_encoding
 from wormdb.cli.input.document import ACTOR
 from wormdb.cli.input.engine import pipeline_at, with_engine
-from wormdb.cli.input.place import AS_JSON, NEW_URL, complete_models, find_collection
+from wormdb.cli.input.place import AS_JSON, NEW_URL, complete_files, complete_models, find_collection
 from wormdb.cli.input.schema import folder_of, path_to
-from wormdb.cli.input.sources import STDIN, is_stream, open_source
+from wormdb.cli.input.sources import SEPARATOR, STDIN, is_stream, open_source
 from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
@@ -52,7 +52,7 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
         "worm import --table sales.orders --model Order",
     ),
 )
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_files)
 @click.option("--table", metavar="NAME", help="A table of Spark instead of files.")
 @click.option("--model", "-m", required=True, shell_complete=complete_models, help="The model, or the folder.")
 @click.option("--create", "creates", is_flag=True, help="Make the collection, without a model, if it is not there.")
@@ -76,7 +76,7 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
     type=click.Choice(FORMS),
     help="How files are written; entities have one document each.  [default: as they look]",
 )
-@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: as its first line tells]")
+@SEPARATOR
 @click.option(
     "--encoding", metavar="NAME", default="utf-8", help="Of text: latin-1, utf-16 and others.  [default: UTF-8]"
 )
@@ -95,10 +95,10 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
 def command(files: tuple[str, ...], model: str, url: str, **options: Any) -> int:
     """Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.
 
-    FILE is a file, a folder or a bucket with files, also packed by gzip; - is standard input; --table reads a table of
-    Spark instead. All records go in by one entry of the log, or none; other writers go on meanwhile, and memory does
-    not grow with the files. The model decides about types: cells of CSV are text, and become what it declares. Ids are
-    given, or made as the model says.
+    FILE is a file, a folder or a bucket with files, also packed by gzip or zstd; - is standard input; --table reads a
+    table of Spark instead. All records go in by one entry of the log, or none; other writers go on meanwhile, and
+    memory does not grow with the files. The model decides about types: cells of CSV are text, and become what it
+    declares. Ids are given, or made as the model says.
 
     Records that do not fit, and those whose id or unique value another one has, are written to FILE.rejects.ndjson, of
     folders to MODEL.rejects.ndjson, with file, line and reason, and the others go in; it exits with 1 then, unless

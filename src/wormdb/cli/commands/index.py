@@ -8,11 +8,11 @@ import click
 
 from wormdb.api.database import connect
 from wormdb.bql.nearest import DISTANCES
-from wormdb.cli.input.place import AS_JSON, MODEL, NEW_URL, URL, find_collection
+from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
 from wormdb.cli.show.indexes import kind_of, line_of, written_fields
 from wormdb.cli.show.progress import show_work
 from wormdb.cli.show.text import TextColumn, counted, print_json, print_ruled, size_text
-from wormdb.cli.verbs import Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.format.bson_types import TYPE_NAMES
 from wormdb.settings import Settings
 
@@ -37,7 +37,7 @@ NAME = click.argument("name")
 MANUAL = Settings(forward="manual")
 
 
-@click.group("index")
+@click.group("index", cls=VerbGroup)
 def command() -> None:
     """Make, show and drop the indexes of a collection.
 
@@ -79,7 +79,7 @@ def command() -> None:
 @click.option(
     "--wait/--no-wait", default=True, show_default=True, help="Build it now, or leave it to the next forwarding."
 )
-@NEW_URL
+@URL
 @AS_JSON
 def create(model: str, fields: Sequence[str], url: str, **options: Any) -> None:
     """Make an index over a field, or over several in order; or one of vectors, or of words.
@@ -159,7 +159,7 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]
 
 
-@command.command("list")
+@command.command("list", cls=Verb, examples=("worm index list Customer",))
 @MODEL
 @URL
 @AS_JSON
@@ -174,7 +174,7 @@ def show_all(model: str, url: str, *, as_json: bool) -> None:
     _print_all(indexes, as_json=as_json)
 
 
-@command.command("tasks")
+@command.command("tasks", cls=Verb, examples=("worm index tasks Customer",))
 @MODEL
 @URL
 @AS_JSON
@@ -201,7 +201,7 @@ def describe(model: str, name: str, url: str, *, as_json: bool) -> None:
     _print_detail(index, as_json=as_json)
 
 
-@command.command("drop")
+@command.command("drop", cls=Verb, examples=("worm index drop Customer byEmail",))
 @MODEL
 @NAME
 @URL
@@ -234,7 +234,7 @@ def build(model: str, name: str, url: str, *, as_json: bool) -> None:
     _print_one(index, as_json=as_json)
 
 
-@command.command("analyze")
+@command.command("analyze", cls=Verb, examples=("worm index analyze Customer",))
 @MODEL
 @NAME
 @URL

@@ -10,7 +10,7 @@ from wormdb.api.database import Database, connect
 from wormdb.cli.input.place import AS_JSON, URL, complete_models
 from wormdb.cli.show.progress import told_of
 from wormdb.cli.show.text import counted, print_json
-from wormdb.cli.verbs import Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ KINDS: Final[tuple[Literal["oplog", "snapshots", "trash"], ...]] = ("oplog", "sn
 PLACE = click.Choice(["inline", "collection", "root"])
 
 
-@click.group("layout")
+@click.group("layout", cls=VerbGroup)
 def command() -> None:
     """Move oplog, snapshots and trash of readable files to other places.
 

@@ -8,6 +8,7 @@ import click
 
 from wormdb.cli.input.schema import schema_file
 from wormdb.cli.show.text import print_json, print_table
+from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError, Problem
 from wormdb.schema.load import SchemaCheck, check_schema
 from wormdb.settings import SCHEMA_BYTES_MAX
@@ -17,7 +18,14 @@ __all__ = ["command"]
 STYLES = {"error": "bold red", "warning": "yellow"}
 
 
-@click.command("lint")
+@click.command(
+    "lint",
+    cls=Verb,
+    examples=(
+        "worm lint",
+        "worm lint schema.json --json",
+    ),
+)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 def command(file: Path | None, *, as_json: bool) -> int:

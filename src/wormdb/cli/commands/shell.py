@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from wormdb.cli.input.lines import BREAKS, Completer, UnfinishedLineError, expanded, split_line
-from wormdb.cli.input.place import PLACE, existing_place, only_place, shared_database
+from wormdb.cli.input.place import PLACE, complete_folders, existing_place, only_place, shared_database
 from wormdb.cli.main import VERBS, run, worm
-from wormdb.cli.verbs import Verb
+from wormdb.cli.verbs import SHORT, Verb
+from wormdb.schema.problems import find_nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _HISTORY_LINES: Final = 1_000
+_DROP: Final = "\x03"
+"""What stands for a line that was given up by an interrupt."""
 _LEAVE: Final = frozenset({"exit", "quit", "\\q", ".exit", ".quit"})
 _HELP: Final = """\
 find COLLECTION [FILTER] [--sort F:desc] [--limit N]    documents as a table; FILTER: status=open,total>5 or JSON
@@ -43,7 +46,7 @@ JSON needs no quotes here. Tab completes verbs, collections, fields and operator
     cls=Verb,
     examples=("worm shell ./data", "worm shell s3://bucket/app", "echo 'count notes' | worm shell ./data"),
 )
-@click.argument("place", required=False, metavar="[URL]")
+@click.argument("place", required=False, metavar="[URL]", shell_complete=complete_folders)
 @PLACE
 def command(place: str | None, url: str | None) -> int:
     """Ask and change a database line by line, with history and completion.
@@ -67,7 +70,7 @@ def command(place: str | None, url: str | None) -> int:
 
 def _talk(database: Database) -> int:
     click.echo(f"{database.url}: help shows what can be asked, exit leaves")
-    completer = Completer(database, tuple(VERBS), _options_of)
+    completer = Completer(database, _verbs_of, _options_of)
     with suppress(ImportError):  # Python may have been built without it
         _prepare_readline(completer)
     for words in _statements(_typed):
@@ -97,14 +100,17 @@ def _typed(prompt: str) -> str | None:
         return None
     except KeyboardInterrupt:
         click.echo()
-        return ""
+        return _DROP
 
 
 def _statements(read: Callable[[str], str | None]) -> Iterator[list[str]]:
     """The words of each statement, which goes on while a bracket or a quote is open."""
     text = ""
     while (line := read("... " if text else "worm> ")) is not None:
-        text = f"{text}\n{line}" if text and line.strip() else line
+        if line == _DROP:
+            text = ""
+            continue
+        text = f"{text}\n{line}" if text else line
         try:
             words = split_line(text)
         except UnfinishedLineError:
@@ -122,21 +128,35 @@ def run_line(words: Sequence[str]) -> int:
         click.echo(_HELP)
         return 0
     if words[0] in {"help", "?"}:
-        return run([*expanded(words[1:2])[:2], "--help"])
+        return run([*expanded(words[1:2])[:2], *words[2:], "--help"])
     if words[0] == "shell":
         click.echo("worm: this is the shell", err=True)
+        return 2
+    if words[0] not in VERBS and (meant := find_nearest(words[0], [*SHORT, *VERBS])) in SHORT and words[0] != meant:
+        click.echo(f"worm: No such command {words[0]!r:.60}. Did you mean {meant!r}? (see: help)", err=True)
         return 2
     return run(expanded(words))
 
 
-def _options_of(words: Sequence[str]) -> list[str]:
-    """The options of the command that words begin."""
+def _verbs_of(words: Sequence[str]) -> list[str] | None:
+    """The verbs that may follow words; None if they have one already."""
+    found = _command_of(words)
+    return found.list_commands(click.Context(worm)) if isinstance(found, click.Group) else None
+
+
+def _command_of(words: Sequence[str]) -> click.Command | None:
     context = click.Context(worm)
     found: click.Command | None = worm
     for word in words:
         if not isinstance(found, click.Group):
             break
         found = found.get_command(context, word)
+    return found
+
+
+def _options_of(words: Sequence[str]) -> list[str]:
+    """The options of the command that words begin."""
+    found = _command_of(words)
     parameters = () if found is None else found.params
     return [name for each in parameters if isinstance(each, click.Option) for name in each.opts if name[:2] == "--"]
 

@@ -11,7 +11,7 @@ from wormdb.api.database import connect
 from wormdb.cli.input.document import ACTOR, IN_MODEL, ask_to_return, document_words, find_document
 from wormdb.cli.input.place import AS_JSON, URL, YES
 from wormdb.cli.show.text import TextColumn, print_json, print_ruled, print_values, size_text
-from wormdb.cli.verbs import Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.errors import InvalidRequestError, NotFoundError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ COLUMNS = (
 )
 
 
-@click.group("snapshot")
+@click.group("snapshot", cls=VerbGroup)
 def command() -> None:
     """Take, list and restore snapshots of documents.
 

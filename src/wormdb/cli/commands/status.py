@@ -12,6 +12,7 @@ from wormdb.api.schema import read_schema
 from wormdb.cli.input.place import NAMES, PLACE, existing_status, place_of
 from wormdb.cli.input.schema import DEFAULTS
 from wormdb.cli.show.text import camel, counted, print_json, print_table
+from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("status")
+@click.command(
+    "status",
+    cls=Verb,
+    examples=(
+        "worm status s3://bucket/prefix",
+        "worm status Customer --json",
+    ),
+)
 @NAMES
 @PLACE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")

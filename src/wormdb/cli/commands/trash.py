@@ -10,7 +10,7 @@ from wormdb.api.database import connect
 from wormdb.cli.input.document import ACTOR, IN_MODEL, document_words, find_document, trashing_collection
 from wormdb.cli.input.place import AS_JSON, URL, YES, complete_models, is_confirmed
 from wormdb.cli.show.text import TextColumn, cell_of, counted, print_ruled, print_values, time_text
-from wormdb.cli.verbs import Verb
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.errors import NotFoundError
 from wormdb.format.wrappers import moment
 from wormdb.jobs.plain_text import plain_of
@@ -29,7 +29,7 @@ MODEL_MAYBE = click.argument("model", required=False, shell_complete=complete_mo
 _IDS_SHOWN = 10
 
 
-@click.group("trash")
+@click.group("trash", cls=VerbGroup)
 def command() -> None:
     """List, restore and purge deleted documents of models with softDelete.
 

@@ -8,7 +8,7 @@ import click
 
 from wormdb.cli.input.body import read_id, read_update
 from wormdb.cli.input.document import ACTOR
-from wormdb.cli.input.place import AS_JSON, MODEL, NEW_URL, find_collection, open_database
+from wormdb.cli.input.place import AS_JSON, MODEL, NEW_URL, existing_place, find_collection, open_database
 from wormdb.cli.input.question import FILTER, written_filter
 from wormdb.cli.show.text import cell_of, counted, print_values
 from wormdb.cli.verbs import Verb
@@ -50,6 +50,8 @@ def command(model: str, words: Sequence[str], url: str, **options: Any) -> None:
     if options["upsert"] and identity is None:
         raise click.UsageError("--upsert needs an ID.")
     update = read_update(words[-1])
+    if not options["upsert"]:
+        existing_place(url)
     with open_database(url, options) as database:
         collection = find_collection(database, model, may_be_new=options["upsert"])
         if identity is None:

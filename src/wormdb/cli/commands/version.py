@@ -7,12 +7,20 @@ import platform
 import click
 
 from wormdb.cli.show.text import print_json, print_table
+from wormdb.cli.verbs import Verb
 from wormdb.system.installed import EXTRAS, __version__, is_installed
 
 __all__ = ["command"]
 
 
-@click.command("version")
+@click.command(
+    "version",
+    cls=Verb,
+    examples=(
+        "worm version",
+        "worm version --json",
+    ),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 def command(*, as_json: bool) -> None:
     """Show the version and which optional parts are installed."""

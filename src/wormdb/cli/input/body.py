@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wormdb.cli.input.document import readings
+from wormdb.cli.input.document import exact_id, readings
 from wormdb.cli.input.place import model_of
 from wormdb.errors import ErasedError, InvalidRequestError, NotFoundError, WormError
 from wormdb.format import json
@@ -117,7 +117,7 @@ def read_past_id(database: Database, collection: Collection[Document], text: str
     if len(found) == 1:
         return found[0]
     if found:
-        forms = "; ".join(json.encode(identity).decode() for identity in found)
+        forms = "; ".join(exact_id(identity) for identity in found)
         raise InvalidRequestError(f"{text!r:.100} is the id of {len(found)} documents", fix=f"write one of: {forms}")
     raise NotFoundError(
         f"document {text!r:.100} in {collection.name}", reason="there is no such document, and never was"
@@ -148,7 +148,7 @@ def read_id(
     if len(found) == 1:
         return found[0]
     if found:
-        forms = "; ".join(json.encode(identity).decode() for identity, _ in found)
+        forms = "; ".join(exact_id(identity) for identity, _ in found)
         raise InvalidRequestError(f"{text!r:.100} is the id of {len(found)} documents", fix=f"write one of: {forms}")
     if len(refusals) == len(ways):
         raise refusals[0]

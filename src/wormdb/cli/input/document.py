@@ -35,6 +35,7 @@ __all__ = [
     "NamedDocument",
     "ask_to_return",
     "document_words",
+    "exact_id",
     "find_document",
     "readings",
     "trashing_collection",
@@ -177,13 +178,13 @@ def _documents(
 def _single(found: Sequence[NamedDocument], text: str) -> NamedDocument:
     if len(found) == 1:
         return found[0]
-    forms = [f"{each.collection.name} {_exact(each.id)}" for each in found]
+    forms = [f"{each.collection.name} {exact_id(each.id)}" for each in found]
     raise InvalidRequestError(
         f"{text!r:.100} is the id of {len(found)} documents", fix=f"write one of: {'; '.join(forms)}"
     )
 
 
-def _exact(identity: Any) -> str:
+def exact_id(identity: Any) -> str:
     """An id in the one form that means nothing else."""
     return f"'{json.encode(identity).decode()}'" if isinstance(identity, str) else encode_segment(identity)
 

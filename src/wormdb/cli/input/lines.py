@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from wormdb.cli.verbs import SHORT
 from wormdb.errors import WormError
 
 if TYPE_CHECKING:
@@ -14,15 +15,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.database import Database
 
-__all__ = ["BREAKS", "SHORT", "Completer", "UnfinishedLineError", "expanded", "split_line"]
-
-SHORT: Final[dict[str, tuple[str, ...]]] = {
-    "find": ("table", "query"),
-    "count": ("table", "query", "--count"),
-    "explain": ("table", "query", "--explain"),
-    "collections": ("table", "list"),
-}
-"""Short forms, and the verbs that they stand for; all but the last take a filter behind the collection."""
+__all__ = ["BREAKS", "Completer", "UnfinishedLineError", "expanded", "split_line"]
 
 BREAKS: Final = " \t\n{}[](),:=<>~\"'"
 """Letters behind which another word begins, for completion."""
@@ -103,7 +96,8 @@ class Completer:
     """What may stand at a place of a line. It asks the database once for names, and once a collection for fields."""
 
     database: Database
-    verbs: Sequence[str]
+    verbs_of: Callable[[Sequence[str]], Sequence[str] | None]
+    """The verbs that may follow words; None if they have one already."""
     options_of: Callable[[Sequence[str]], Iterable[str]]
     """The options of the command that words begin."""
     _names: list[str] | None = None
@@ -124,18 +118,19 @@ class Completer:
 
     def _known(self, before: Sequence[str], word: str) -> Iterable[str]:
         if not before:
-            return [*SHORT, *self.verbs, "help", "exit"]
+            return [*SHORT, *(self.verbs_of([]) or ()), "help", "exit"]
         if word.startswith("$"):
             return _operators()
         if word.startswith("-"):
             return self.options_of(expanded(before))
-        verbs = expanded(before[:1])
-        behind = before[1:] if before[0] in SHORT else before[len(verbs) :]
         if before[0] == "help":
-            return [*SHORT, *self.verbs]
-        if not behind:
-            return self._collections()
-        return self._fields_of(behind[0])
+            return [*(SHORT if len(before) == 1 else ()), *(self.verbs_of(before[1:]) or ())]
+        verbs = None if before[0] in SHORT else self.verbs_of(before)
+        if verbs is not None:
+            return verbs
+        is_deep = before[0] not in SHORT and self.verbs_of(before[:1]) is not None
+        behind = before[2 if is_deep else 1 :]
+        return self._fields_of(behind[0]) if behind else self._collections()
 
     def _collections(self) -> list[str]:
         if self._names is None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from click.shell_completion import CompletionItem
+
     from wormdb.api.collection import Collection
     from wormdb.api.database import Database
     from wormdb.api.document import Document
@@ -36,6 +38,8 @@ __all__ = [
     "URL",
     "YES",
     "blocks_of",
+    "complete_files",
+    "complete_folders",
     "complete_models",
     "existing_place",
     "existing_status",
@@ -52,11 +56,28 @@ __all__ = [
 
 
 def complete_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
-    """Names of models that begin with what was typed: of the local schema, or else of the database. 1 GET at most."""
+    """Names of models that begin with what was typed: of the local schema, or else of the database. 1 GET at most.
+
+    Of a database without a schema those of its collections, which are listed.
+    """
     try:
         return sorted(name for name in _known_models(context.params.get("url")) if name.startswith(incomplete))
     except Exception:  # noqa: BLE001 - a completion shows names or nothing
         return []
+
+
+def complete_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+    """Whatever files the shell finds. No requests."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_folders(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+    """Whatever folders the shell finds. No requests."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
 
 
 def _known_models(url: str | None) -> Iterable[str]:
@@ -70,7 +91,9 @@ def _known_models(url: str | None) -> Iterable[str]:
     if not url and file is None:
         return ()
     with connect(url or "memory://", schema=file) as database:
-        return () if database.schema is None else tuple(database.schema.models)
+        if database.schema is not None:
+            return tuple(database.schema.models)
+        return tuple(prefix.rstrip("/") for prefix in database.collections())
 
 
 def _check_there(context: click.Context, parameter: click.Parameter, url: str) -> str:  # noqa: ARG001 - click's signature
@@ -95,15 +118,20 @@ _URL_OPTIONS: Final[dict[str, Any]] = {
     "envvar": "WORM_URL",
     "show_envvar": True,
     "required": True,
+    "shell_complete": complete_folders,
     "help": "The database: a folder, or s3://bucket/prefix, gs://, az://.",
 }
 URL = click.option("--url", callback=_check_there, **_URL_OPTIONS)
 NEW_URL = click.option("--url", **_URL_OPTIONS)
 """For verbs that make the database if it is not there."""
 PLACE = click.option(
-    "--url", envvar="WORM_URL", show_envvar=True, help="The database, if URL is not the first argument."
+    "--url",
+    envvar="WORM_URL",
+    show_envvar=True,
+    shell_complete=complete_folders,
+    help="The database, if URL is not the first argument.",
 )
-NAMES = click.argument("names", nargs=-1, metavar="[URL] [COLLECTION]...")
+NAMES = click.argument("names", nargs=-1, metavar="[URL] [COLLECTION]...", shell_complete=complete_folders)
 MODEL = click.argument("model", shell_complete=complete_models)
 SCHEMA = click.option(
     "--schema",

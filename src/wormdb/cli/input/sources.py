@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import sys
 import zlib
@@ -12,18 +11,31 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
+import click
+
 from wormdb.api.records import Form, Record, form_of, read_records
-from wormdb.api.texts import PEEK_BYTES, find_separator, open_text
+from wormdb.api.texts import PEEK_BYTES, bare_suffix, check_separator, find_separator, open_packed, open_text
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["STDIN", "Source", "is_stream", "open_source"]
+__all__ = ["SEPARATOR", "STDIN", "Source", "is_stream", "open_source"]
 
 STDIN: Final = "-"
-_GZIP: Final = b"\x1f\x8b"
+
+
+def _check_separator(context: click.Context, parameter: click.Parameter, sign: str | None) -> str | None:  # noqa: ARG001 - click's signature
+    return None if sign is None else check_separator(sign)
+
+
+SEPARATOR = click.option(
+    "--separator",
+    metavar="SIGN",
+    callback=_check_separator,
+    help=r"What is between cells of CSV: , ; | or \t.  [default: as its first line tells]",
+)
 _FORMS: Final[dict[str, Form]] = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".tsv": "csv"}
 
 
@@ -51,9 +63,13 @@ class Source:
     def records(self) -> Iterator[Record]:
         """Every record. Raises InvalidRequestError if the file cannot be read any further."""
         try:
-            yield from read_records(cast("BinaryIO", self.stream), self.form, separator=self.separator)
+            yield from self._read()
         except (OSError, EOFError, zlib.error) as error:
             raise _unreadable(self.name, error) from error
+
+    def _read(self) -> Iterator[Record]:
+        name = "standard input" if self.name == STDIN else self.name
+        return read_records(cast("BinaryIO", self.stream), self.form, separator=self.separator, name=name)
 
     def done(self) -> float | None:
         """How much of it is read, from 0 to 1; None if unknown."""
@@ -81,15 +97,12 @@ def open_source(
 
 def _source(name: str, raw: io.BufferedReader[Any], form: Form | None, separator: str | None, encoding: str) -> Source:
     try:
-        stream: io.BufferedReader[Any] = raw
-        if raw.peek(2)[:2] == _GZIP:
-            stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), PEEK_BYTES)
-        stream = open_text(stream, "standard input" if name == STDIN else name, encoding)
+        stream = open_text(open_packed(raw), "standard input" if name == STDIN else name, encoding)
         begin = stream.peek(PEEK_BYTES)
         status = None if name == STDIN else Path(name).stat()
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(name, error) from error
-    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    suffix = bare_suffix(name)
     size = status.st_size if status is not None and S_ISREG(status.st_mode) else None
     between = separator or ("\t" if suffix == ".tsv" else find_separator(begin))
     return Source(name, form or _FORMS.get(suffix) or form_of(begin), between, stream, raw, size)

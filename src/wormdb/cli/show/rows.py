@@ -132,9 +132,11 @@ def write_table(rows: Iterable[Row], columns: Columns | None = None) -> int:
     fields = [_fitted(name, [values[place] for values in found]) for place, name in enumerate(named)]
     kept = _that_fit(fields)
     shown = fields[:kept]
-    rows_after = (_values(row, named) for row in rest)
-    cells = ([_cell(value) for value in values[:kept]] for values in chain(found, rows_after))
-    lines = chain(ruled_head(shown), (ruled_row(shown, row) for row in cells))
+    rows_after = ([_cell(value) for value in _values(row, named)[:kept]] for row in rest)
+    first = ([_cell(value) for value in values[:kept]] for values in found)
+    # A longer cell further on is shown whole, beside its column: a number that is cut would be another one.
+    later = (ruled_row(list(map(_widened, shown, row)), row) for row in rows_after)
+    lines = chain(ruled_head(shown), (ruled_row(shown, row) for row in first), later)
     # A terminal of another encoding shows ? for what it does not have.
     count = write_parts((f"{line}\n".encode(sys.stdout.encoding, "replace") for line in lines), extra=2)
     if kept < len(fields):
@@ -156,6 +158,10 @@ def _fitted(name: str, values: Sequence[Any]) -> TextColumn:
     is_right = all(is_number(value) for value in values if value is not MISSING and value is not None)
     column = TextColumn(name, 0, is_right=is_right and any(is_number(value) for value in values))
     return fit_column(column, [_cell(value) for value in values], _CELL_PLACES)
+
+
+def _widened(column: TextColumn, cell: str) -> TextColumn:
+    return fit_column(column, [cell], _CELL_PLACES) if len(cell) > column.width else column
 
 
 def _that_fit(columns: Sequence[TextColumn]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from wormdb.engine.bulk.task import BulkTask
     from wormdb.schema.model import Model
 
-__all__ = ["DOCUMENT_COLUMN", "ID_COLUMNS", "BatchWriter", "RowReader"]
+__all__ = ["DOCUMENT_COLUMN", "ID_COLUMNS", "BatchWriter", "RowReader", "set_cell"]
 
 DOCUMENT_COLUMN: Final = "_doc"
 ID_COLUMNS: Final = frozenset({"id", "_id"})
 TOLD_COLUMNS: Final = frozenset({"_rev", "_seq"})
 _CONTAINERS: Final = frozenset({"object", "array"})
+_DIGITS_MAX: Final = 34
+"""Digits of a decimal of a document."""
+_EXACT: Final = Context(prec=100)
+"""Enough for every decimal of Arrow."""
 
 
 class RowReader:
@@ -70,18 +74,40 @@ class RowReader:
         else:
             found = [{} for _ in range(batch.num_rows)]
         for name, path, convert in self._columns:
-            values = batch.column(name).to_pylist()
-            for place, value in enumerate(values):
+            for place, value in enumerate(_cells(batch.column(name), name)):
                 row = found[place]
                 if value is None and name in ID_COLUMNS and not self._has_documents:
                     found[place] = _NO_ID
                 if value is None or isinstance(row, WormError):
                     continue
                 try:
-                    _set(row, path, value if convert is None else convert(value))
+                    if isinstance(value, WormError):
+                        raise value
+                    set_cell(row, path, value if convert is None else convert(value))
                 except WormError as error:
                     found[place] = error
         return found
+
+
+def _cells(column: pa.Array, name: str) -> list[Any]:
+    """The values of a column; an error for one that Python has no value for, such as a time of the year 30000."""
+    try:
+        return [*column.to_pylist()]
+    except (ArithmeticError, ValueError):  # a time out of range, or bytes that are not text
+        pass
+    found = []
+    for place in range(len(column)):
+        try:
+            found.append(column[place].as_py())
+        except (ArithmeticError, ValueError) as error:
+            found.append(
+                InvalidRequestError(
+                    f"column {name}",
+                    reason=f"{name}: no value of a document: {error}",
+                    fix="correct it, or leave it out",
+                )
+            )
+    return found
 
 
 _NO_ID: Final = InvalidRequestError(
@@ -99,7 +125,8 @@ def _parsed(text: str | None) -> dict[str, Any] | WormError:
     return document
 
 
-def _set(row: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def set_cell(row: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Give a document a field at a path whose objects are made. No requests."""
     inner = row
     for part in path[:-1]:
         inner = inner.setdefault(part, {})
@@ -179,10 +206,17 @@ def _day(value: date) -> datetime:
 
 
 def _decimal(value: Decimal) -> Decimal128:
-    # Trailing zeros only tell the column's scale.
-    whole = value.normalize()
-    exponent = whole.as_tuple().exponent
-    return Decimal128(whole.quantize(Decimal(1)) if isinstance(exponent, int) and exponent > 0 else whole)
+    # Trailing zeros only tell the column's scale. The usual context would round to 28 digits.
+    whole = _EXACT.normalize(value)
+    digits, exponent = whole.as_tuple()[1:]
+    if len(digits) > _DIGITS_MAX:
+        raise InvalidRequestError(
+            f"decimal {value}"[:80],
+            reason=f"it has {len(digits)} digits, and a decimal at most {_DIGITS_MAX}",
+            fix="round it, or cast it to a string",
+        )
+    is_whole = isinstance(exponent, int) and 0 < exponent <= _DIGITS_MAX - len(digits)
+    return Decimal128(_EXACT.quantize(whole, Decimal(1)) if is_whole else whole)
 
 
 def _struct(fields: Mapping[str, pa.DataType], name: str) -> Callable[[Any], Any]:

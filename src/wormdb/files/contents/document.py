@@ -72,8 +72,8 @@ def read_entity(
     folders, or an id that is one, adds the values that they tell and the file lacks. Raises
     CorruptionError naming the key for a file without a document, and for another id.
     """
-    is_packed = model is not None and model.path.is_packed
-    values = read_object(unpack(body, key=key, limit=FILE_BYTES_MAX) if is_packed else body, key=key)
+    # Objects with `Content-Encoding: gzip` are packed, whatever they are called.
+    values = read_object(unpack(body, key=key, limit=FILE_BYTES_MAX), key=key)
     if not path and model is not None and model.path.is_deep and isinstance(identity, str):
         path = identity
     values |= {name: value for name, value in folder_values(path, model).items() if name not in values}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shlex
 import subprocess
@@ -101,6 +102,7 @@ def test_the_unit_runs_a_command_that_there_is() -> None:
     assert program.endswith("/bin/worm")
     assert (parsed(arguments)["port"], parsed(arguments)["host"]) == (9464, None)
     assert (unit["Service"]["KillSignal"], unit["Service"]["DynamicUser"]) == ("SIGTERM", "yes")
+    assert not unit["Service"]["CapabilityBoundingSet"], "a node needs no rights on the machine"
 
 
 def test_the_container_runs_a_command_that_there_is() -> None:
@@ -137,6 +139,11 @@ def test_the_container_copies_all_that_is_there_and_that_the_build_needs() -> No
     assert needed <= set(copied)
 
 
+def test_the_container_installs_what_the_lock_file_names() -> None:
+    runs = [rest for word, rest in instructions() if word == "RUN"]
+    assert all("--require-hashes -r requirements/core.txt" in rest or "--no-deps" in rest for rest in runs)
+
+
 def test_the_stages_of_the_container_are_there_and_its_program_lies_where_it_is_looked_for() -> None:
     found = instructions()
     assert {word for word, _ in found} <= {
@@ -163,5 +170,8 @@ def test_the_health_check_of_the_container_tells_a_node_that_lives_from_none() -
     rig.database()["a"].insert({"id": 1})
     with Endpoint(NodeMonitor(rig.started(4)), 0, None) as served:
         here = code.replace("127.0.0.1:9464", f"127.0.0.1:{served.port}")
-        assert subprocess.run([sys.executable, "-c", here], check=False, capture_output=True).returncode == 0
+        proxied = {**os.environ, "http_proxy": "http://127.0.0.1:1", "no_proxy": ""}
+        assert (
+            subprocess.run([sys.executable, "-c", here], check=False, capture_output=True, env=proxied).returncode == 0
+        )
     assert subprocess.run([sys.executable, "-c", here], check=False, capture_output=True).returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import threading
 from typing import TYPE_CHECKING
 
@@ -76,8 +77,16 @@ def test_mistakes_are_told_before_anything_is_written(url: str) -> None:
     assert (refused.code, refused.errors) == (2, "worm: node id 300: it must be an integer between 0 and 255\n")
     assert worm("node", "run", "--interval", "1", "--url", url).code == 2
     assert "one round is over before anybody asks" in worm("node", "run", "--once", "--port", "0", "--url", url).errors
+    assert worm("node", "run", "--port", "99999", "--url", url).code == 2
     assert worm("node", "remove", "9", "--yes", "--url", url).code == 2
     assert worm("node", "list", "--url", url).lines[0].startswith("no nodes")
+
+
+def test_a_node_whose_port_is_taken_leaves_its_id(url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        printed = worm("node", "run", "--port", str(taken.getsockname()[1]), "--url", url)
+    assert (printed.code, "port" in printed.errors) == (2, True)
+    assert "stopped" in worm("node", "list", "--url", url).text
 
 
 def test_a_signal_ends_a_node_and_marks_it_stopped(url: str) -> None:

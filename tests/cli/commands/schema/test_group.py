@@ -105,6 +105,7 @@ def test_the_file_is_found_where_lint_finds_it(
 
 
 def test_no_published_schema_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
     assert run(["schema", "show", str(tmp_path / "empty")]) == 1
     assert "none is published" in capsys.readouterr().err
 

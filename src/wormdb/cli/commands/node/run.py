@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.input.place import NEW_URL
+from wormdb.cli.input.place import URL
 from wormdb.cli.show.logs import LOG_FORMATS, log_to_stderr
 from wormdb.cli.show.text import camel, counted, print_json
 from wormdb.cli.verbs import Verb
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import InvalidRequestError, WormError
 from wormdb.jobs.node.node import Node
 from wormdb.jobs.node.pace import Pace
 from wormdb.settings import NODE_KILL_SECONDS, NODE_WINDOW_MS, Settings
@@ -42,7 +42,9 @@ EXAMPLES = (
 @click.command("run", cls=Verb, examples=EXAMPLES)
 @click.option("--id", "node", type=int, metavar="N", help="The node's id, 0 to 255. [default: the lowest free one]")
 @click.option("--once", is_flag=True, help="Do one round for every collection and exit, for cron.")
-@click.option("--port", type=int, help="Serve /health and /metrics; 0 takes a free port and prints it.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), help="Serve /health and /metrics; 0 takes a free port and prints it."
+)
 @click.option(
     "--host",
     metavar="ADDRESS",
@@ -64,7 +66,7 @@ EXAMPLES = (
     help="How long a turn is, and how often a busy node beats; the same for all nodes.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --once, print one JSON document.")
-@NEW_URL
+@URL
 def command(url: str, node: int | None, interval: int, *, once: bool, as_json: bool, **options: Any) -> int:
     """Look after a database until stopped, or for one round.
 
@@ -94,7 +96,11 @@ def command(url: str, node: int | None, interval: int, *, once: bool, as_json: b
         with ExitStack() as stack:
             click.echo(f"node {service.id} looks after {database.url}")
             if port is not None:
-                _serve(stack, service, host, port)
+                try:
+                    _serve(stack, service, host, port)
+                except WormError:
+                    service.stop()  # its id is free at once
+                    raise
             sys.stdout.flush()
             service.run()
         click.echo(f"node {service.id} has stopped")

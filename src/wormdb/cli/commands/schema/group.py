@@ -10,9 +10,10 @@ import click
 from wormdb.api.database import connect
 from wormdb.cli.commands.schema.apply import command as apply
 from wormdb.cli.commands.schema.infer import command as infer
-from wormdb.cli.input.place import PLACE, only_place
+from wormdb.cli.input.place import PLACE, complete_folders, existing_place, only_place
 from wormdb.cli.input.schema import schema_file
 from wormdb.cli.show.text import print_json
+from wormdb.cli.verbs import Verb, VerbGroup
 from wormdb.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -29,21 +30,21 @@ FILE = click.option(
     help="The schema to compare with.  [default: .worm/schema.json, or else schema.json]",
 )
 
-PLACE_ARGUMENT = click.argument("place", required=False, metavar="[URL]")
+PLACE_ARGUMENT = click.argument("place", required=False, metavar="[URL]", shell_complete=complete_folders)
 NAME_IT = "name the file: --file FILE"
 
 
-@click.group("schema")
+@click.group("schema", cls=VerbGroup)
 def command() -> None:
     """Show, compare and change the definitions of a database, or infer them from data."""
 
 
-@command.command("show")
+@command.command("show", cls=Verb, examples=("worm schema show s3://bucket/prefix > schema.json",))
 @PLACE_ARGUMENT
 @PLACE
 def show(place: str | None, url: str | None) -> None:
     """Print the schema that the database has published."""
-    with connect(only_place(place, url)) as database:
+    with connect(existing_place(only_place(place, url))) as database:
         if database.schema is None:
             raise NotFoundError(
                 f"schema of {database.url}", reason="none is published", fix="publish one with worm schema apply"
@@ -51,7 +52,7 @@ def show(place: str | None, url: str | None) -> None:
         print_json(database.schema.to_json())
 
 
-@command.command("diff")
+@command.command("diff", cls=Verb, examples=("worm schema diff s3://bucket/prefix --schema schema.json",))
 @PLACE_ARGUMENT
 @PLACE
 @FILE

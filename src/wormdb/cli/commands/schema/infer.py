@@ -10,9 +10,9 @@ import click
 from wormdb.api.database import connect
 from wormdb.api.records import FORMS
 from wormdb.api.texts import check_encoding
-from wormdb.cli.input.place import find_collection
+from wormdb.cli.input.place import complete_files, find_collection
 from wormdb.cli.input.schema import folder_of, model_name, path_to
-from wormdb.cli.input.sources import STDIN, open_source
+from wormdb.cli.input.sources import SEPARATOR, STDIN, open_source
 from wormdb.cli.show.progress import show_load
 from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
@@ -24,7 +24,7 @@ from wormdb.schema.path import parse_template
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wormdb.jobs.infer import InferredModel
+    from wormdb.jobs.infer import InferredLayout
 
 __all__ = ["command"]
 
@@ -39,7 +39,7 @@ __all__ = ["command"]
         "worm schema infer s3://others-bucket/data > .worm/schema.json",
     ),
 )
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_files)
 @click.option("--collection", metavar="NAME", help="Look at the documents of a collection instead.")
 @click.option("--model", "name", metavar="NAME", help="The name of the model.  [default: made of the file's name]")
 @click.option("--path", metavar="PATH", help="Where its documents lie, without the id.  [default: made of the name]")
@@ -47,7 +47,7 @@ __all__ = ["command"]
 @click.option("--enums", is_flag=True, help="Allow only the texts that are there, where these are few.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Look at N documents only.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="How files are written.  [default: as they look]")
-@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: as its first line tells]")
+@SEPARATOR
 @click.option(
     "--encoding", metavar="NAME", default="utf-8", help="Of text: latin-1, utf-16 and others.  [default: UTF-8]"
 )
@@ -58,7 +58,7 @@ def command(files: tuple[str, ...], **options: Any) -> None:
     FILE is as for worm import, which takes the same data without rejects then. Of a folder or bucket with files
     of JSON, or of lines of JSON, packed by gzip or not, the models have the paths that fit the files, such as
     @users/(id:string).json for users/ada.json or @events/(id:path).json for events/2024/05/17/abc.json, and are
-    readonly: they can be read where they are, and adopted where a file has one document. ISO text is datetime,
+    readonly: they can be read where they are, and adopted. ISO text is datetime,
     values of several types are any, in CSV text. A field is required if every document has it. Ids that are uuid,
     ulid, objectid or numbered keep their kind, others are given; where they are missing they are made.
     """
@@ -88,7 +88,10 @@ def _models_of(files: Sequence[str], options: Mapping[str, Any]) -> dict[str, di
     from wormdb.jobs.import_ import FileRecords
     from wormdb.jobs.infer import infer_files, infer_layout
 
-    found = [each for file in files for each in _layout_of(file, options, infer_layout)]
+    layouts = [_layout_of(file, options, infer_layout) for file in files]
+    found = [each for layout in layouts if layout is not None for each in layout.models]
+    for note in (note for layout in layouts if layout is not None for note in layout.notes):
+        click.echo(f"worm: {note}", err=True)
     models: dict[str, dict[str, Any]] = {}
     for each in found:
         stem = parse_template(each.model["path"]).collection_name
@@ -96,6 +99,8 @@ def _models_of(files: Sequence[str], options: Mapping[str, Any]) -> dict[str, di
         models[name if name not in models else f"{name}{len(models) + 1}"] = each.model
     if models:
         return models
+    if any(layouts):
+        click.echo(f"worm: no model fits files of {files[0]} where they are: this one is for worm import", err=True)
     last = files[0].partition("?")[0].rstrip("/").rpartition("/")[2].partition(".")[0]
     name = options["name"] or model_name(last)
     texts = {"form": options["form"], "separator": options["separator"]}
@@ -104,11 +109,11 @@ def _models_of(files: Sequence[str], options: Mapping[str, Any]) -> dict[str, di
     return {name: infer_files(records, (options["path"] or f"@{folder_of(name)}").rstrip("/")).model}
 
 
-def _layout_of(file: str, options: Mapping[str, Any], infer: Callable[..., list[InferredModel]]) -> list[InferredModel]:
+def _layout_of(file: str, options: Mapping[str, Any], infer: Callable[..., InferredLayout]) -> InferredLayout | None:
     """None for a single file, for which a URL has a suffix at its end."""
     is_file = bool(Path(file.partition("?")[0]).suffix) if "://" in file else not Path(file).is_dir()
     if is_file or options["form"] is not None:
-        return []
+        return None
     limit = {} if options["limit"] is None else {"limit": options["limit"]}
     return infer(file, enums=options["enums"], **limit)
 
