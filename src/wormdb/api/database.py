@@ -10,6 +10,7 @@ from wormdb.api.calls import Author, limited, works
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of, opener
 from wormdb.api.fork import follow_forks
 from wormdb.api.glance import DatabaseDisplay
+from wormdb.api.pymongo_names import PymongoNames
 from wormdb.api.schema_methods import SchemaHolder, SchemaMethods
 from wormdb.api.transaction_methods import OpenTransactions, TransactionMethods
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaMismatchError
@@ -100,7 +101,7 @@ def _read_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     return read_schema(given)
 
 
-class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
+class Database(PymongoNames, DatabaseDisplay, SchemaMethods, TransactionMethods):
     """One bucket or folder. A context manager; thread-safe; opened again in forked children, memories apart."""
 
     def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations

@@ -69,7 +69,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "$redact": "use $match and $project",
     "$densify": "use a table: find(…).to_arrow()",
     "$fill": "use $addFields with $ifNull",
-    "$collStats": "use collection.status()",
+    "$collStats": "use db.status([name])",
     "$indexStats": "use collection.indexes()",
     "$changeStream": "use watch()",
 }
