@@ -174,7 +174,7 @@ def read_fields(fields: WrittenFields) -> tuple[str, ...]:
             raise InvalidRequestError(
                 f"index over {path!r} with {order!r}",
                 reason="an index here is of values in their order",
-                fix="write 1 or -1, or the name alone",
+                fix=f"write create_text_index({path!r})" if order == "text" else "write 1 or -1, or the name alone",
             )
     paths = tuple(path for path, _ in pairs)
     if not paths or not all(isinstance(path, str) for path in paths):
