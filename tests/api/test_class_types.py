@@ -12,7 +12,7 @@ from enum import Enum, Flag, IntEnum
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Interface
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -41,6 +41,9 @@ from pydantic import (
 from pydantic_core import core_schema
 
 import wormdb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOMENTS = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace(microsecond=0, fold=0))
 ZONES = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -423,11 +426,45 @@ def test_a_class_that_no_document_could_be_read_as_is_refused_as_a_model() -> No
         with pytest.raises(wormdb.SchemaError, match="unions may not contain more than one") as raised:
             db.model(Sound)
         assert "tag" in raised.value.fix
+        with pytest.raises(wormdb.SchemaError, match="unions may not contain more than one"):
+            db.model(Zoo)
+
+
+class Zoo(TypedDict):
+    heard: list[Meow | Bark]
 
 
 class Owner(TypedDict):
     name: str
     sounds: list[Meow]
+
+
+class Day(TypedDict):
+    id: str
+    on: date
+
+
+def test_a_document_that_a_typed_dict_cannot_show_is_refused_before_it_is_written() -> None:
+    with wormdb.connect("memory://") as db:
+        days = db.model(Day)
+        wrong: Any = {"id": "wrong", "on": "not a date"}
+        days.insert({"id": "right", "on": date(2026, 1, 2)})
+        before = db["day"].find_all()
+        writes: list[Callable[[], object]] = [
+            lambda: days.insert(wrong),
+            lambda: days.insert_one(wrong),
+            lambda: days.insert_many([wrong]),
+            lambda: days.save(wrong),
+            lambda: days.replace_one({"_id": "right"}, {"on": "not a date"}),
+            lambda: days.update_one({"_id": "right"}, {"$set": {"on": "not a date"}}),
+            lambda: days.modify("right", lambda day: {**day, "on": "not a date"}),
+        ]
+        for write in writes:
+            with pytest.raises(wormdb.ValidationError, match="does not fit Day"):
+                write()
+            assert db["day"].find_all() == before
+        assert days.update_one({"_id": "right"}, {"$set": {"on": "2026-03-04"}}).modified_count == 1
+        assert days.find_one({"on": "2026-03-04"}) is not None
 
 
 def test_a_typed_dict_may_hold_classes() -> None:

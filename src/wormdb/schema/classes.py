@@ -170,7 +170,10 @@ class Converter(Generic[T]):
         if not self._is_pydantic:
             # Documents of a TypedDict are read field by field, and pydantic reads what needs it.
             with suppress(SchemaError) if is_typeddict(cls) or self._needs_pydantic else nullcontext():
-                _read_once(cls)
+                _read_once(cls, cls)
+            for name in self._shaped & self._hints.keys():
+                if not needs_pydantic(self._hints[name]):
+                    _read_once(cls, self._hints[name])
 
     @property
     def made(self) -> frozenset[str]:
@@ -204,7 +207,9 @@ class Converter(Generic[T]):
                 values[name] = _typed(_decimals(values[name]), hint)
             except (msgspec.ValidationError, ValueError, TypeError) as error:
                 raise ValidationError(
-                    f"field {name} does not fit {self._cls.__name__}", reason=" ".join(str(error).split())
+                    f"field {name} does not fit {self._cls.__name__}",
+                    reason=" ".join(str(error).split()),
+                    fix="correct the value, or change the type in the class",
                 ) from error
 
     def to_document(self, instance: T) -> Document:
@@ -250,15 +255,15 @@ class Converter(Generic[T]):
         return validate(values)
 
 
-def _read_once(cls: type[Any]) -> None:
-    """Let msgspec work out a class now, one thread at a time.
+def _read_once(cls: type[Any], annotation: Any) -> None:
+    """Let msgspec work out a class, or a field of it, now, one thread at a time.
 
     It does so at the first use, and a second thread that comes meanwhile takes what is half done and crashes. Raises
     SchemaError for a class that it cannot read.
     """
     try:
         with _reading:
-            msgspec.json.Decoder(cls)
+            msgspec.json.Decoder(annotation)
     except TypeError as error:
         reason = " ".join(str(error).split())
         other = "use msgspec.Struct with a tag for its classes" if "unions" in reason else "leave that out"
