@@ -17,6 +17,25 @@ if TYPE_CHECKING:
 __all__ = ["OpenedDatabase"]
 
 
+def _import_calls() -> None:
+    """Import what calls need that are not awaited (`db[name]`, `find`): in a thread now, or they would hold up the loop.
+
+    About 0.3 seconds of a processor, once in a process.
+    """
+    import wormdb.aio.collection
+    import wormdb.aio.cursor
+    import wormdb.aio.query
+    import wormdb.aio.results
+    import wormdb.api.collection
+    import wormdb.api.guard
+    import wormdb.api.home
+    import wormdb.api.query
+    import wormdb.api.results
+    import wormdb.api.session
+    import wormdb.api.transaction
+    import wormdb.api.write  # noqa: F401 - as all of them
+
+
 class OpenedDatabase(AsyncHandle[Any]):
     """What `async with` and `await` do with a database."""
 
@@ -29,6 +48,7 @@ class OpenedDatabase(AsyncHandle[Any]):
         self._is_applied = is_applied
 
     async def _begin(self) -> Self:
+        await self._runner.call(_import_calls)
         if self._is_applied:
             try:
                 await self._runner.call(self._inner.apply_schema)
