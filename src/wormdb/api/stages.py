@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.api.document import with_id
 from wormdb.api.options import check_query
-from wormdb.api.read import LogState, QueryRun
+from wormdb.api.read import LogState, QueryRun, tell_aggregated
 from wormdb.bql.aggregation import parse_aggregation
 from wormdb.bql.stages import ScoredRow, WrittenStages, parse_stages, run_stages
 from wormdb.errors import InvalidRequestError, NotFoundError
@@ -51,6 +51,7 @@ def aggregate_stages(
 def _tallied(run: QueryRun[Any], tally: GroupTally) -> Iterator[ScoredRow]:
     """The rows of a $group, from columns where there are any."""
     aggregation, request = parse_aggregation(tally.functions), run.request()
+    tell_aggregated(run.access, aggregation)
     found = run.attempt(lambda state: state.aggregate(aggregation, request))
     return (ScoredRow(row, None) for row in tally.rows(found))
 
