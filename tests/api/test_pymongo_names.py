@@ -141,7 +141,7 @@ def test_the_async_side_says_the_same() -> None:
                     getattr(owner, name)
                 assert raised.value.fix
             with pytest.raises((wormdb.InvalidRequestError, TypeError)):
-                await db["c"].insert_many([{}], ordered=False)  # type: ignore[call-arg]
+                await db["c"].insert_many([{}], ordered=False)  # type: ignore[call-arg] # this is what is tested
 
     import asyncio
 

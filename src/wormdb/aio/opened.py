@@ -25,15 +25,10 @@ def _import_calls() -> None:
     import wormdb.aio.collection
     import wormdb.aio.cursor
     import wormdb.aio.query
-    import wormdb.aio.results
-    import wormdb.api.collection
-    import wormdb.api.guard
-    import wormdb.api.home
-    import wormdb.api.query
-    import wormdb.api.results
-    import wormdb.api.session
-    import wormdb.api.transaction
-    import wormdb.api.write  # noqa: F401 - as all of them
+    import wormdb.aio.results  # noqa: F401 - as all of them
+    from wormdb.api.database import import_first_calls
+
+    import_first_calls()
 
 
 class OpenedDatabase(AsyncHandle[Any]):

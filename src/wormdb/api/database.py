@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.deadline import within
 
-__all__ = ["Database", "connect"]
+__all__ = ["Database", "connect", "import_first_calls"]
 
 T = TypeVar("T")
 
@@ -99,6 +99,18 @@ def _read_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     from wormdb.api.schema import read_schema
 
     return read_schema(given)
+
+
+def import_first_calls() -> None:
+    """Import what the first `db[name]`, `find`, `query` and `transaction` of a process import. No requests."""
+    import wormdb.api.collection
+    import wormdb.api.guard
+    import wormdb.api.home
+    import wormdb.api.query
+    import wormdb.api.results
+    import wormdb.api.session
+    import wormdb.api.transaction
+    import wormdb.api.write  # noqa: F401 - as all of them
 
 
 class Database(PymongoNames, DatabaseDisplay, SchemaMethods, TransactionMethods):
