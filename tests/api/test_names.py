@@ -96,3 +96,42 @@ def test_a_collection_without_a_model_has_no_typos(database: wormdb.Database) ->
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert database["notes"].find_all({"statsu": 1}) == []
+
+
+CALLS: dict[str, Any] = {
+    "find": lambda it: it.find({"statsu": "a"}),
+    "count": lambda it: it.count({"statsu": "a"}),
+    "cursor": lambda it: it.cursor({"statsu": "a"}),
+    "update_one": lambda it: it.update_one({"statsu": "a"}, {"$set": {"email": "x"}}),
+    "update_many": lambda it: it.update_many({}, {"$set": {"email": "x"}}, sort="statsu", limit=1),
+    "replace_one": lambda it: it.replace_one({"statsu": "a"}, {}),
+    "delete_one": lambda it: it.delete_one({"statsu": "a"}),
+    "delete_many": lambda it: it.delete_many({"statsu": {"$ne": "a"}}),
+    "find_one_and_update": lambda it: it.find_one_and_update({"statsu": "a"}, {"$set": {"email": "x"}}),
+    "find_one_and_delete": lambda it: it.find_one_and_delete({}, sort="statsu"),
+    "distinct": lambda it: it.distinct("statsu"),
+    "group_by": lambda it: it.aggregate(group_by="statsu", count=True),
+    "sum": lambda it: it.aggregate(sum="statsu"),
+    "$match": lambda it: it.aggregate([{"$match": {"statsu": "a"}}]),
+    "$group": lambda it: it.aggregate([{"$group": {"_id": "$statsu", "n": {"$sum": 1}}}]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_tells_of_a_typo_at_the_line_of_its_caller(name: str) -> None:
+    with opened() as database:
+        customers = database.model("Customer")
+        with pytest.warns(wormdb.UnknownFieldWarning, match="did you mean 'status'") as told:
+            CALLS[name](customers)
+        assert [warning.filename for warning in told] == [__file__]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_refuses_a_typo_if_that_is_set_and_writes_nothing(name: str) -> None:
+    with opened("raise") as database:
+        customers = database.model("Customer")
+        customers.insert({"id": "ada", "status": "new", "email": "ada@example.com"})
+        before = customers.find_all()
+        with pytest.raises(wormdb.InvalidRequestError, match="did you mean 'status'"):
+            CALLS[name](customers)
+        assert customers.find_all() == before

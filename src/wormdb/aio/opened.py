@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 __all__ = ["OpenedDatabase"]
 
 
+def _import_calls() -> None:
+    """Import what calls need that are not awaited (`db[name]`, `find`): in a thread now, or they would hold up the loop.
+
+    About 0.3 seconds of a processor, once in a process.
+    """
+    import wormdb.aio.collection
+    import wormdb.aio.cursor
+    import wormdb.aio.query
+    import wormdb.aio.results  # noqa: F401 - as all of them
+    from wormdb.api.database import import_first_calls
+
+    import_first_calls()
+
+
 class OpenedDatabase(AsyncHandle[Any]):
     """What `async with` and `await` do with a database."""
 
@@ -29,6 +43,7 @@ class OpenedDatabase(AsyncHandle[Any]):
         self._is_applied = is_applied
 
     async def _begin(self) -> Self:
+        await self._runner.call(_import_calls)
         if self._is_applied:
             try:
                 await self._runner.call(self._inner.apply_schema)

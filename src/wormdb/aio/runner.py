@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from wormdb.api.feed import NOW, begin_of, parse_resume, poll_changes
+from wormdb.api.pymongo_names import PymongoNames
 from wormdb.errors import ClosedError, InvalidRequestError
 from wormdb.system.deadline import CancelScope, Deadline, begin, end
 
@@ -239,7 +240,7 @@ class AsyncChangeStream:
                 await asyncio.sleep(self._poll_seconds)
 
 
-class AsyncHandle(Generic[H]):
+class AsyncHandle(PymongoNames, Generic[H]):
     """Something of the API whose calls are awaited: `H` is what it stands for."""
 
     def __init__(self, runner: AsyncRunner, inner: H) -> None:

@@ -25,6 +25,7 @@ PUBLIC = {
     "names": "typos in questions about a declared model",
     "notebook": "collections as notebooks and tables see them",
     "options": "filters and options of a query, checked",
+    "pymongo_names": "names and arguments of pymongo that are not here, and what to write instead",
     "query": "queries that are built step by step",
     "records": "records of NDJSON, JSON and CSV",
     "results": "the rows of a query",

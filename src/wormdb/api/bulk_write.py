@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wormdb.api.pymongo_names import PymongoNames
 from wormdb.errors import InvalidRequestError, WormError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ __all__ = ["BulkWriteResult", "WritableCollection", "read_requests", "write_all"
 
 
 @dataclass(slots=True)
-class BulkWriteResult:
+class BulkWriteResult(PymongoNames):
     """What several writes did together."""
 
     inserted_count: int = 0

@@ -16,6 +16,7 @@ from wormdb.api.fork import follow_forks
 from wormdb.api.index_methods import IndexMethods
 from wormdb.api.modify import ModifyMethods
 from wormdb.api.notebook import NotebookMethods
+from wormdb.api.pymongo_names import explained
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 
 if TYPE_CHECKING:
@@ -518,6 +519,7 @@ class Collection(NotebookMethods[T], ModifyMethods[T], IndexMethods[T], BlobMeth
 
     # --- the log ---
 
+    @explained
     def watch(
         self,
         after: int | str = 0,

@@ -10,6 +10,7 @@ from wormdb.api.calls import Author, limited, works
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of, opener
 from wormdb.api.fork import follow_forks
 from wormdb.api.glance import DatabaseDisplay
+from wormdb.api.pymongo_names import PymongoNames
 from wormdb.api.schema_methods import SchemaHolder, SchemaMethods
 from wormdb.api.transaction_methods import OpenTransactions, TransactionMethods
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaMismatchError
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.deadline import within
 
-__all__ = ["Database", "connect"]
+__all__ = ["Database", "connect", "import_first_calls"]
 
 T = TypeVar("T")
 
@@ -100,7 +101,19 @@ def _read_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     return read_schema(given)
 
 
-class Database(DatabaseDisplay, SchemaMethods, TransactionMethods):
+def import_first_calls() -> None:
+    """Import what the first `db[name]`, `find`, `query` and `transaction` of a process import. No requests."""
+    import wormdb.api.collection
+    import wormdb.api.guard
+    import wormdb.api.home
+    import wormdb.api.query
+    import wormdb.api.results
+    import wormdb.api.session
+    import wormdb.api.transaction
+    import wormdb.api.write  # noqa: F401 - as all of them
+
+
+class Database(PymongoNames, DatabaseDisplay, SchemaMethods, TransactionMethods):
     """One bucket or folder. A context manager; thread-safe; opened again in forked children, memories apart."""
 
     def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations

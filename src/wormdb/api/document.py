@@ -447,6 +447,7 @@ class ClassCodec(Generic[T]):
         So it is what its instance will be whenever it is read. Raises ValidationError if it cannot be an instance.
         """
         if self._is_mapping:
+            self._converter.shown(dict(values))
             return values
         instance = self._converter.from_document(values if "_id" in values else {"_id": SAMPLES["seq"], **values})
         missing = self._converter.made - values.keys()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from wormdb.api.calls import commits
 from wormdb.api.find import QueryMethods
+from wormdb.api.pymongo_names import PymongoNames, explained
 from wormdb.settings import KNOWLEDGE_MS_MAX
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class InsertManyResult(list[Any]):
         return True
 
 
-class FamiliarMethods(QueryMethods[T]):
+class FamiliarMethods(PymongoNames, QueryMethods[T]):
     """Queries, and names of pymongo for what has another name here."""
 
     @commits
@@ -71,6 +72,7 @@ class FamiliarMethods(QueryMethods[T]):
         (identity,) = self._access.insert_all([document], self._access.by(actor, metadata))
         return InsertOneResult(identity)
 
+    @explained
     def bulk_write(
         self, requests: Iterable[Any], *, actor: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> BulkWriteResult:
@@ -89,10 +91,12 @@ class FamiliarMethods(QueryMethods[T]):
         done = self._access.home.run(lambda tx: write_all(tx[collection], found), actor=actor, metadata=metadata)
         return cast("BulkWriteResult", done)
 
+    @explained
     def count_documents(self, filter: WrittenFilter, *, timeout: float | None = None) -> int:
         """As `count`, with a filter that must be given: {} for all documents."""
         return self.count({} if filter is None else filter, timeout=timeout)
 
+    @explained
     def estimated_document_count(self, *, timeout: float | None = None) -> int:
         """How many documents there were within the last minute. No requests in a process that knows a state so new."""
         return self.count(stale_ms=KNOWLEDGE_MS_MAX, timeout=timeout)

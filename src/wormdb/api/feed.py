@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from wormdb.api.pymongo_names import PymongoNames
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.event import JobAttached
@@ -48,7 +49,7 @@ class Change:
     """Give this to `watch(after=…)` to go on behind this change, even in the middle of a batch."""
 
 
-class ChangeStream:
+class ChangeStream(PymongoNames):
     """Changes of a collection, to be gone through; as a block it is closed at the end. Not thread-safe."""
 
     def __init__(self, changes: Generator[Change, None, None], after: int | str) -> None:

@@ -491,8 +491,8 @@ class QueryMethods(Generic[T]):
         With `group_by`, one field or several, `{"groups": {"active": {"count": 2, "sum": 30}, …}}`. Each function takes
         a field, or a list of fields, whose result is then a dict by field. Sums of decimals are exact.
 
-        Or stages in MongoDB's words, for a list of rows: $vectorSearch or $match first; then $match, $project, $sort,
-        $skip, $limit, $count, $unset, and $addFields or $set for scores. Costs what the query of the first stages
+        Or stages in MongoDB's words, for a list of rows: $vectorSearch or $match first; then $match, $group, $unwind,
+        $project, $addFields, $sort, $skip, $limit, $count and their like. Costs what the query of the first stages
         costs. Raises InvalidRequestError with every mistake, NotFoundError for an index, LimitExceededError for groups.
         """
         functions = {"group_by": group_by, "count": count, "sum": sum, "avg": avg, "min": min, "max": max}

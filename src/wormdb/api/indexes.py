@@ -171,10 +171,11 @@ def read_fields(fields: WrittenFields) -> tuple[str, ...]:
     pairs = [each if isinstance(each, list | tuple) and len(each) == 2 else (each, 1) for each in given]
     for path, order in pairs:
         if isinstance(order, bool) or order not in (1, -1):
+            is_text = str(order) == "text"
             raise InvalidRequestError(
                 f"index over {path!r} with {order!r}",
                 reason="an index here is of values in their order",
-                fix="write 1 or -1, or the name alone",
+                fix=f"write create_text_index({path!r})" if is_text else "write 1 or -1, or the name alone",
             )
     paths = tuple(path for path, _ in pairs)
     if not paths or not all(isinstance(path, str) for path in paths):

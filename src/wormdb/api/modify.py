@@ -319,6 +319,10 @@ class ModifyMethods(Generic[T]):
         from wormdb.query.change import Targets
 
         targets = Targets.of(filter, sort, limit=limit)
+        if (model := self._access.writer.model) is not None:
+            from wormdb.api.names import target_paths, tell_unknown_paths
+
+            tell_unknown_paths(model, target_paths(targets), self._access.settings.unknown_fields)
         return replace(targets, filter=expand_functions(self._access, targets.filter))
 
     def _replacement(self, document: T | Mapping[str, Any], targets: Targets) -> Edit:

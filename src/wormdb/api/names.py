@@ -6,6 +6,7 @@ declared one is: the question would find nothing, and no error would say why.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -15,15 +16,16 @@ from wormdb.errors import InvalidRequestError
 from wormdb.schema.problems import find_nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from wormdb.bql.tree import Filter
     from wormdb.format.path import Path
+    from wormdb.query.change import Targets
     from wormdb.query.request import QueryRequest
     from wormdb.schema.model import Model
     from wormdb.settings import UnknownFieldChoice
 
-__all__ = ["UnknownFieldWarning", "tell_unknown_fields"]
+__all__ = ["UnknownFieldWarning", "target_paths", "tell_unknown_fields", "tell_unknown_paths"]
 
 _SYSTEM = ("_id", "id", "createdAt", "updatedAt")
 
@@ -37,7 +39,14 @@ def tell_unknown_fields(model: Model, request: QueryRequest, choice: UnknownFiel
 
     Raises InvalidRequestError where the setting `unknown_fields` says so. No requests.
     """
-    for path in dict.fromkeys(_paths(request)):
+    tell_unknown_paths(model, _paths(request), choice)
+
+
+def tell_unknown_paths(model: Model | None, paths: Iterable[Path], choice: UnknownFieldChoice) -> None:
+    """As `tell_unknown_fields`, for the paths of any other call. Nothing is told without a model. No requests."""
+    if model is None or choice == "ignore":
+        return
+    for path in dict.fromkeys(paths):
         meant = _meant(model, path)
         if meant is None:
             continue
@@ -45,7 +54,21 @@ def tell_unknown_fields(model: Model, request: QueryRequest, choice: UnknownFiel
         reason, fix = f"it names {'.'.join(path)!r}, which the model does not declare", f"did you mean {meant!r}?"
         if choice == "raise":
             raise InvalidRequestError(what, reason=reason, fix=fix)
-        warnings.warn(f"{what}: {reason}: {fix}", UnknownFieldWarning, stacklevel=6)  # the caller of find
+        warnings.warn(f"{what}: {reason}: {fix}", UnknownFieldWarning, stacklevel=_depth())
+
+
+def _depth() -> int:
+    """How many calls above `warnings.warn` the caller of the library is."""
+    frame, depth = sys._getframe(1), 1  # noqa: SLF001 - as `warnings` does it
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("wormdb."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def target_paths(targets: Targets) -> Iterator[Path]:
+    """The paths that say which documents a call changes. No requests."""
+    yield from _filtered(targets.filter)
+    yield from (field.path for field in targets.sort.fields)
 
 
 def _paths(request: QueryRequest) -> Iterator[Path]:

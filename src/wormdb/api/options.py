@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cas
 from zlib import crc32
 
 from wormdb.api.access import Access, Freshness
+from wormdb.api.pymongo_names import ARGUMENTS
 from wormdb.api.text_search import may_have_text, read_text_options
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import Projection, parse_projection, write_projection
@@ -175,10 +176,8 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "columns": "select",
     "order_by": "sort",
     "_strategy": "strategy",
-    "hint": "strategy",
     "where": "filter",
     "query": "filter",
-    "max_time_ms": "timeout",
 }
 """What people know from elsewhere, and how it is called here."""
 
@@ -396,7 +395,7 @@ def _check_known(name: str, what: str, known: Sequence[str]) -> None:
     if name in known:
         return
     other = _OTHER_NAMES.get(name)
-    fix = did_you_mean(name, known) if other is None else f"it is called {other!r} here"
+    fix = ARGUMENTS.get(name) or did_you_mean(name, known) if other is None else f"it is called {other!r} here"
     raise InvalidRequestError(what, reason=f"there is no option {name!r}", fix=fix)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.query.sources.source import QuerySource
     from wormdb.schema.model import Model
 
-__all__ = ["Aggregator", "AnyState", "FileState", "LogState", "QueryRun", "open_state"]
+__all__ = ["Aggregator", "AnyState", "FileState", "LogState", "QueryRun", "open_state", "tell_aggregated"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -398,6 +398,15 @@ def _held(hit: Hit) -> StoredVersion:
 # ruff: noqa: A002 - `filter` is the name that users know
 
 
+def tell_aggregated(access: Access[Any], aggregation: Aggregation) -> None:
+    """Tell of fields of an aggregation that are probably misspelt. Raises InvalidRequestError. No requests."""
+    from wormdb.api.names import tell_unknown_paths
+    from wormdb.bql.aggregation import aggregation_fields
+
+    paths = (tuple(name.split(".")) for name in sorted(aggregation_fields(aggregation)))
+    tell_unknown_paths(access.writer.model, paths, access.settings.unknown_fields)
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregator(Generic[T]):
     """Counts and sums documents of one collection."""
@@ -411,6 +420,7 @@ class Aggregator(Generic[T]):
         from wormdb.bql.aggregation import parse_aggregation
 
         aggregation = parse_aggregation(functions)
+        tell_aggregated(self.access, aggregation)
         run = QueryRun(self.access, check_query(self.access, filter, options))
         request = run.request()
         return run.attempt(lambda state: state.aggregate(aggregation, request))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 from wormdb.api.calls import CallKind, limited, reads, traced
 from wormdb.api.document import with_id
 from wormdb.api.options import CheckedQuery, WrittenFilter, check_query, page_token, refuse_beside_near
+from wormdb.api.pymongo_names import PymongoNames, UnknownArgumentError
 from wormdb.api.read import AnyState, QueryRun, open_state
 from wormdb.bql.projection import Branch, Part, Projection, Whole, parse_projection, paths_of, project
 from wormdb.engine.blocks.portion import DOCUMENT, Portion
@@ -123,7 +124,7 @@ _MOMENT = 1e-9
 """Of a time that is over: the next row raises UnavailableError."""
 
 
-class Results(Generic[T]):
+class Results(PymongoNames, Generic[T]):
     """The rows of a query. Nothing is asked before they are wanted; then all of them are of one state.
 
     It may be gone through several times: every time the same rows come, read again. Rows are documents, or plain dicts
@@ -184,6 +185,15 @@ class Results(Generic[T]):
         return Results(self._access, replace(self._query, request=replace(request, **changed)))
 
     # --- rows ---
+
+    if not TYPE_CHECKING:  # a type checker knows that there is no such operator
+
+        def __getitem__(self, place: object) -> Any:
+            raise UnknownArgumentError(
+                f"found[{place!r:.40}]",
+                reason="results are gone through, and have no places",
+                fix="write found.skip(2).limit(1).first(), or found.to_list()[2]",
+            )
 
     def __iter__(self) -> Iterator[T]:
         """The rows in their order. 1 GET for the log in a warm process, and what the plan costs: see `explain`."""

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.api.document import SelectedRow, with_id
 from wormdb.api.options import check_query
-from wormdb.api.read import LogState, QueryRun
+from wormdb.api.read import LogState, QueryRun, tell_aggregated
+from wormdb.bql.aggregation import parse_aggregation
 from wormdb.bql.stages import ScoredRow, WrittenStages, parse_stages, run_stages
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.format import json
 from wormdb.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from wormdb.api.access import Access
     from wormdb.bql.nearest import Near
+    from wormdb.bql.row_stages import GroupTally
 
 __all__ = ["aggregate_stages"]
 
@@ -42,8 +44,16 @@ def aggregate_stages(
     if staged.near is not None and staged.index is not None:
         chosen = _by_index(run, staged.index)
         run = QueryRun(access, replace(run.query, request=replace(run.query.request, near=chosen)), run.state)
-    rows = (ScoredRow(hit.document, hit.score) for hit in run.hits())
+    rows = _tallied(run, staged.tally) if staged.tally else (ScoredRow(hit.document, hit.score) for hit in run.hits())
     return [SelectedRow(with_id(document)) for document in run_stages(staged, rows)]
+
+
+def _tallied(run: QueryRun[Any], tally: GroupTally) -> Iterator[ScoredRow]:
+    """The rows of a $group, from columns where there are any."""
+    aggregation, request = parse_aggregation(tally.functions), run.request()
+    tell_aggregated(run.access, aggregation)
+    found = run.attempt(lambda state: state.aggregate(aggregation, request))
+    return (ScoredRow(row, None) for row in tally.rows(found))
 
 
 def _by_index(run: QueryRun[Any], name: str) -> Near:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.api.guard import UpsertGuard
+from wormdb.api.pymongo_names import PymongoNames
 from wormdb.bql.match import compile_filter
 from wormdb.engine.commit.operations import ReadVersion, Remove
 from wormdb.engine.state.view import StoredVersion, id_key
@@ -68,7 +69,7 @@ def _look_away(held: StoredVersion, number: LogNumber) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateResult:
+class UpdateResult(PymongoNames):
     """What an update or a replacement did."""
 
     matched: int
@@ -104,7 +105,7 @@ class UpdateResult:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteResult:
+class DeleteResult(PymongoNames):
     """What a delete did."""
 
     deleted: int

@@ -14,6 +14,7 @@ PUBLIC = {
     "positions": "the element of an array that a filter matched",
     "projection": "the parts of a document that are shown",
     "regex": "regular expressions in linear time",
+    "row_stages": "stages that make other rows of rows",
     "search.expression": "what is searched for in texts",
     "search.fields": "fields that are searched, with weights and a language",
     "search.fusion": "two rankings as one",

@@ -30,6 +30,7 @@ __all__ = [
     "GroupResult",
     "aggregate",
     "aggregation_fields",
+    "key_of",
     "parse_aggregation",
     "value_of",
 ]
@@ -251,6 +252,11 @@ def _name_of(key: tuple[Any, ...]) -> str:
         return encode(list(key)).decode()
     (value,) = key
     return value if type(value) is str and not _reads_as_json(value) else encode(value).decode()
+
+
+def key_of(name: str) -> Any:
+    """The value that a group of one field is named by: what `GroupResult.name` was made of. No requests."""
+    return decode(name.encode(), name="a group") if _reads_as_json(name) else name
 
 
 def _first(item: tuple[tuple[bytes, ...], Any]) -> tuple[bytes, ...]:

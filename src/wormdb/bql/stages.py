@@ -4,7 +4,7 @@
      {"$project": {"title": 1, "score": {"$meta": "vectorSearchScore"}}}]
 
 The first stage is a query, and so are orders and parts of the rows directly behind a filter. The others go through the
-rows one after the other, on whole documents.
+rows one after the other, on whole documents. A row has fields that are computed from it, by expressions.
 """
 
 from __future__ import annotations
@@ -14,11 +14,26 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from wormdb.bql.expressions import parse_expression
 from wormdb.bql.match import compile_filter
 from wormdb.bql.mistakes import Mistakes
 from wormdb.bql.nearest import Near, parse_near
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection, project
+from wormdb.bql.row_stages import (
+    NOTHING,
+    ONLY_ID,
+    ComputedField,
+    GroupTally,
+    RowStage,
+    compute,
+    is_computed,
+    parse_group,
+    parse_unwind,
+    read_computed,
+    replaced,
+    tally_of,
+)
 from wormdb.bql.search.search import take_text
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.errors import InvalidRequestError
@@ -40,9 +55,23 @@ _TEXT_SCORE: Final = "textScore"
 _VECTOR_OPTIONS: Final = ("index", "path", "queryVector", "numCandidates", "limit", "filter", "exact")
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "$search": "use $vectorSearch, or $match with $text",
-    "$group": "use aggregate(group_by=…, sum=…), or a table: find(…).to_arrow()",
-    "$lookup": "use populate, or a table: find(…).to_arrow()",
-    "$unwind": "use a table: find(…).to_arrow()",
+    "$lookup": 'use populate, or a second query: find({"_id": {"$in": [the values of these rows]}})',
+    "$graphLookup": "follow the references in your program, one find for each step",
+    "$facet": "call aggregate once for each of them",
+    "$bucket": "use $group with a $switch as _id",
+    "$bucketAuto": "use a table: find(…).to_arrow()",
+    "$setWindowFields": "use a table: find(…).to_arrow()",
+    "$unionWith": "call aggregate on each collection, and put the rows together",
+    "$sample": "choose among the ids in your program: find({}, {'_id': 1})",
+    "$out": "write the rows yourself: db[name].insert_many(rows)",
+    "$merge": "write the rows yourself: db[name].bulk_write([…])",
+    "$geoNear": "places are not searched here: keep a grid cell as a field",
+    "$redact": "use $match and $project",
+    "$densify": "use a table: find(…).to_arrow()",
+    "$fill": "use $addFields with $ifNull",
+    "$collStats": "use db.status([name])",
+    "$indexStats": "use collection.indexes()",
+    "$changeStream": "use watch()",
 }
 """Stages that are not here, and what is."""
 
@@ -70,6 +99,8 @@ class StagedQuery:
     """`sort`, `offset` and `limit` of the query."""
     score: str | None = None
     """The name of the score that rows have."""
+    tally: GroupTally | None = None
+    """A $group directly behind the filter that one aggregation of columns answers; its rows go into `stages`."""
     stages: list[_Stage] = field(default_factory=list)
 
 
@@ -118,6 +149,11 @@ class _StageReader:
             "$skip": self._skip,
             "$limit": self._limit,
             "$count": self._count,
+            "$group": self._group,
+            "$sortByCount": self._sort_by_count,
+            "$unwind": self._unwind,
+            "$replaceRoot": self._replace_root,
+            "$replaceWith": lambda _, operand, at: self._replace(operand, at),
         }
 
     def read(self, position: int, name: str, operand: Any) -> None:
@@ -240,28 +276,34 @@ class _StageReader:
             self._mistakes.add(at, "it must be a document of fields", 'write {"title": 1}')
             return
         scores = self._scores(operand, at)
-        rest = {name: part for name, part in operand.items() if name not in scores}
-        if scores and not any(name not in {"_id", "id"} for name in rest):
-            # As in MongoDB, a score alone is shown with the id.
-            rest = {"_id": 1} if not rest or all(rest.values()) else {scores[0]: 1, "_id": 0}
-        shown = self._mistakes.collect(at, lambda: parse_projection(rest))
+        computed = self._computed({name: part for name, part in operand.items() if is_computed(part)}, at)
+        rest = {name: part for name, part in operand.items() if name not in scores and not is_computed(part)}
+        if (scores or computed) and not any(name not in {"_id", "id"} for name in rest):
+            # As in MongoDB, what is computed alone is shown with the id.
+            shown: Any = ONLY_ID if all(rest.values()) else NOTHING
+        else:
+            shown = self._mistakes.collect(at, lambda: parse_projection(rest))
         if shown is MISSING:
             return
-        if scores and shown.mode == "exclude":
-            self._mistakes.add(at, "a score goes with fields that are shown", "name those, or add it with $addFields")
-        self._then(lambda rows: (_with(row, project(shown, row.document), scores) for row in rows))
+        if (scores or computed) and shown.mode == "exclude":
+            what = "a score" if scores else "a computed field"
+            self._mistakes.add(at, f"{what} goes with fields that are shown", "name those, or add it with $addFields")
+        self._then(
+            lambda rows: (
+                _with(row, compute(row.document, project(shown, row.document), computed), scores) for row in rows
+            )
+        )
 
     def _add(self, _: int, operand: Any, at: str) -> None:
         if not isinstance(operand, Mapping) or not operand:
-            self._mistakes.add(
-                at, "it must be a document of fields", f'write {{"score": {{"$meta": "{_TEXT_SCORE}"}}}}'
-            )
+            self._mistakes.add(at, "it must be a document of fields", 'write {"total": {"$add": ["$a", "$b"]}}')
             return
         scores = self._scores(operand, at)
-        for name in operand:
-            if name not in scores:
-                self._mistakes.add(f"{at}.{name}", "only scores can be added", 'write {"$meta": …}')
-        self._then(lambda rows: (_with(row, row.document, scores) for row in rows))
+        computed = self._computed({name: part for name, part in operand.items() if name not in scores}, at)
+        self._then(lambda rows: (_with(row, compute(row.document, row.document, computed), scores) for row in rows))
+
+    def _computed(self, written: Mapping[Any, Any], at: str) -> list[ComputedField]:
+        return read_computed(written, self._mistakes, at)
 
     def _unset(self, _: int, operand: Any, at: str) -> None:
         names = [operand] if isinstance(operand, str) else operand
@@ -283,6 +325,42 @@ class _StageReader:
                 yield ScoredRow({operand: number}, None)
 
         self._then(counted)
+
+    def _group(self, _: int, operand: Any, at: str) -> None:
+        groups = parse_group(operand, self._mistakes, at)
+        if groups is None:
+            return
+        is_first = self._is_open and not self.query.options and self.query.score is None
+        self.query.tally = tally_of(operand) if is_first else None
+        if self.query.tally is None:
+            self._rows(groups)
+        self._is_open = False
+
+    def _sort_by_count(self, _: int, operand: Any, at: str) -> None:
+        groups = parse_group({"_id": operand, "count": {"$sum": 1}}, self._mistakes, at)
+        key = sort_key(parse_sort({"count": -1, "_id": 1}))
+        if groups is not None:
+            self._rows(lambda documents: iter(sorted(groups(documents), key=key)))
+
+    def _unwind(self, _: int, operand: Any, at: str) -> None:
+        unwound = parse_unwind(operand, self._mistakes, at)
+        if unwound is not None:
+            self._then(lambda rows: (ScoredRow(each, row.score) for row in rows for each in unwound(row.document)))
+
+    def _replace_root(self, _: int, operand: Any, at: str) -> None:
+        if not isinstance(operand, Mapping) or operand.keys() != {"newRoot"}:
+            self._mistakes.add(at, "it has a newRoot", 'write {"newRoot": "$address"}')
+            return
+        self._replace(operand["newRoot"], f"{at}.newRoot")
+
+    def _replace(self, operand: Any, at: str) -> None:
+        root = parse_expression(operand, self._mistakes, at)
+        self._then(lambda rows: (ScoredRow(replaced(root, row.document), row.score) for row in rows))
+
+    def _rows(self, stage: RowStage) -> None:
+        """A stage that makes other rows, which have no score."""
+        self.query.score = None
+        self._then(lambda rows: (ScoredRow(each, None) for each in stage(row.document for row in rows)))
 
     def _scores(self, operand: Mapping[Any, Any], at: str) -> tuple[str, ...]:
         """The fields in which a score is wanted."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, MutableMapping, MutableSequence, MutableSet
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from functools import lru_cache
 from pathlib import PurePath
 from typing import (
@@ -51,6 +51,7 @@ __all__ = [
     "is_pydantic",
     "is_root",
     "is_shaped",
+    "is_turned",
     "needs_pydantic",
     "pydantic_values",
     "speaks_pydantic",
@@ -252,6 +253,8 @@ def field_definition(annotation: Any, inside: tuple[Any, ...] = ()) -> dict[str,
 
 
 def _class_definition(kind: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
+    if isinstance(kind, type) and issubclass(kind, Flag):
+        return {"type": "integer"}  # a value may be several of its members
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _choices([member.value for member in kind])
     if is_root(kind):
@@ -360,6 +363,19 @@ def is_shaped(annotation: Any) -> bool:
     return False
 
 
+def is_turned(annotation: Any) -> bool:
+    """Whether a value of an annotation is another one in a document: what a TypedDict declares has to be made again."""
+    turned = (Decimal, UUID)
+    return is_shaped(annotation) or any(
+        one in turned
+        or (get_origin(one) or one) is tuple
+        or (isinstance(one, type) and issubclass(one, Enum))
+        or (is_class_model(one) and not is_typeddict(one))
+        or (is_typeddict(one) and any(is_turned(each.annotation) for each in attributes_of(one)))
+        for one in _parts(annotation)
+    )
+
+
 def needs_pydantic(annotation: Any) -> bool:
     """Whether an annotation has a type, also in classes that it names, whose values only pydantic can read."""
     seen: list[Any] = []
@@ -433,7 +449,9 @@ def _json_only(kind: Any) -> frozenset[str]:
 
 def _is_json_only(kind: Any, name: str, info: Any) -> bool:
     annotation = _pydantic(name, info).annotation
-    if _reads_text(info) or (not has_asked(annotation) and any(map(_is_foreign, _parts(annotation)))):
+    if _reads_text(info) or _is_encoded(info):
+        return True
+    if not has_asked(annotation) and any(map(_is_foreign, _parts(annotation))):
         return True
     try:
         field_definition(annotation, (kind,))
@@ -452,8 +470,18 @@ def _is_foreign(kind: Any) -> bool:
 
 def _reads_text(info: Any) -> bool:
     """Whether a field is text that pydantic reads as JSON: what it holds then, pydantic would not read again."""
+    return "Json" in _marks(info)
+
+
+def _is_encoded(info: Any) -> bool:
+    """Whether a field is read by decoding it, as Base64Bytes is: what it holds then, pydantic would not read again."""
+    return not {"EncodedBytes", "EncodedStr"}.isdisjoint(_marks(info))
+
+
+def _marks(info: Any) -> set[str]:
+    """The names of all that stands in the annotation of a pydantic field, or beside it."""
     marks = [mark for part in _parts(_whole(info)) for mark in (part, *getattr(part, "__metadata__", ()))]
-    return any(getattr(mark, "__name__", type(mark).__name__) == "Json" for mark in marks)
+    return {getattr(mark, "__name__", type(mark).__name__) for mark in marks}
 
 
 def _has_serializer(kind: Any, name: str) -> bool:
@@ -496,6 +524,8 @@ def json_definition(annotation: Any) -> dict[str, Any]:
     try:
         schema = adapter.json_schema(mode="serialization")
     except PydanticUserError as error:
+        if _has_own_writer(adapter.core_schema):
+            return {"type": "any"}  # it says how it is written, and not what that is
         raise UnsupportedAnnotationError(
             f"{_name(annotation)} cannot be a field: pydantic cannot write it as JSON",
             "use a type that JSON has",
@@ -508,6 +538,13 @@ def json_definition(annotation: Any) -> dict[str, Any]:
     members = schema.get("anyOf", [schema])
     kinds = {_TYPES_OF_JSON.get(one.get("type"), "any") for one in members if one.get("type") != "null"}
     return {"type": kinds.pop() if len(kinds) == 1 else "any"}
+
+
+def _has_own_writer(schema: Any) -> bool:
+    """Whether a type says itself how its values are written, in what pydantic made of it."""
+    if isinstance(schema, dict):
+        return "serialization" in schema or any(map(_has_own_writer, schema.values()))
+    return isinstance(schema, list) and any(map(_has_own_writer, schema))
 
 
 def _holds_secret(schema: Any) -> bool:

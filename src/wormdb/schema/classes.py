@@ -9,7 +9,7 @@ out elsewhere (`Field(exclude=True)`); properties, computed fields and private a
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -37,6 +37,7 @@ from wormdb.schema.annotations import (
     is_pydantic,
     is_root,
     is_shaped,
+    is_turned,
     needs_pydantic,
     pydantic_values,
     speaks_pydantic,
@@ -161,12 +162,18 @@ class Converter(Generic[T]):
         # A class that takes no other names would take no document of a model: every one has its times.
         names = frozenset(each.stored for each in attributes)
         self._unknown = frozenset() if takes_more(cls) else frozenset(SYSTEM_FIELDS) - names - {"_id"}
-        self._shaped = frozenset(each.stored for each in attributes if is_shaped(each.annotation))
+        is_stored_otherwise = is_turned if is_typeddict(cls) else is_shaped
+        self._shaped = frozenset(each.stored for each in attributes if is_stored_otherwise(each.annotation))
         self._hints = get_type_hints(cls, include_extras=True) if is_typeddict(cls) and self._shaped else {}
         # msgspec checks values by their class, and a type of pydantic may have values of another: EmailStr is text.
         self._needs_pydantic = is_dataclass(cls) and needs_pydantic(cls)
         if not self._is_pydantic:
-            _read_once(cls)
+            # Documents of a TypedDict are read field by field, and pydantic reads what needs it.
+            with suppress(SchemaError) if is_typeddict(cls) or self._needs_pydantic else nullcontext():
+                _read_once(cls, cls)
+            for name in self._shaped & self._hints.keys():
+                if not needs_pydantic(self._hints[name]):
+                    _read_once(cls, self._hints[name])
 
     @property
     def made(self) -> frozenset[str]:
@@ -197,10 +204,12 @@ class Converter(Generic[T]):
             if hint is None or values[name] is None:
                 continue
             try:
-                values[name] = _typed(values[name], hint)
+                values[name] = _typed(_decimals(values[name]), hint)
             except (msgspec.ValidationError, ValueError, TypeError) as error:
                 raise ValidationError(
-                    f"field {name} does not fit {self._cls.__name__}", reason=" ".join(str(error).split())
+                    f"field {name} does not fit {self._cls.__name__}",
+                    reason=" ".join(str(error).split()),
+                    fix="correct the value, or change the type in the class",
                 ) from error
 
     def to_document(self, instance: T) -> Document:
@@ -246,13 +255,21 @@ class Converter(Generic[T]):
         return validate(values)
 
 
-def _read_once(cls: type[Any]) -> None:
-    """Let msgspec work out a class now, one thread at a time.
+def _read_once(cls: type[Any], annotation: Any) -> None:
+    """Let msgspec work out a class, or a field of it, now, one thread at a time.
 
-    It does so at the first use, and a second thread that comes meanwhile takes what is half done and crashes.
+    It does so at the first use, and a second thread that comes meanwhile takes what is half done and crashes. Raises
+    SchemaError for a class that it cannot read.
     """
-    with _reading, suppress(TypeError):  # what msgspec cannot read is told at the first document
-        msgspec.json.Decoder(cls)
+    try:
+        with _reading:
+            msgspec.json.Decoder(annotation)
+    except TypeError as error:
+        reason = " ".join(str(error).split())
+        other = "use msgspec.Struct with a tag for its classes" if "unions" in reason else "leave that out"
+        raise SchemaError(
+            f"class {cls.__name__} cannot be a model", reason=reason, fix=f"{other}, or write a pydantic class"
+        ) from error
 
 
 def to_document(instance: Any) -> Document:
