@@ -356,7 +356,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "docs/how-to/vectors.md": [
         ("{} of its own vectors are asked for", (calibrate.ASKED,)),
         ("more than {} times as long as they are", (definition.UNEVEN,)),
-        ("more than {} times as many vectors are read", (definition.SPREAD,)),
+        ("more than {} times as many vectors are needed", (definition.SPREAD,)),
     ],
     "docs/reference/api.md": [
         ("of vectors 2 GETs for each {} of lists", (mib(lists.STREAM_BYTES),)),

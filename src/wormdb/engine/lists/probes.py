@@ -1,4 +1,8 @@
-"""How many lists of vectors are read for a share of the true answer: as was measured, or by a rule."""
+"""How many lists of vectors are read for a share of the true answer: by a rule, or more if that was measured.
+
+A measurement asks for what is stored. What will be asked for may lie elsewhere, so a rule that was measured on
+questions that were not stored says how many lists are read at least.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from wormdb.format.list_run import Calibration
 
-__all__ = ["RECALL", "count_probes", "expect_recall", "share_read"]
+__all__ = ["RECALL", "count_probes", "expect_recall", "share_needed", "share_read"]
 
 RECALL: Final = 0.95
 """The share of the true answer that is found on average, if a query asks for no other."""
@@ -26,21 +30,16 @@ _OVERSTATED_SHARE: Final = 0.3
 """… and at most this part of what is missed: where little is, it overstates little."""
 
 
-def count_probes(
-    lists: int, recall: float | None, calibration: Calibration | None = None, *, is_stale: bool = False
-) -> int | None:
-    """How many lists are read to find a share of the true answer; None for all. No requests.
-
-    A calibration that is stale is not trusted to need fewer lists than the rule: the data may have moved.
-    """
+def count_probes(lists: int, recall: float | None, calibration: Calibration | None = None) -> int | None:
+    """How many lists are read to find a share of the true answer; None for all. No requests."""
     wanted = RECALL if recall is None else recall
     if wanted >= _SURE:
         return None
-    more: float = pow((1.0 - RECALL) / (1.0 - wanted), _STEEPNESS)
-    probes = ceil(_PROBES * sqrt(lists) * more)
+    measured = 0
     if calibration is not None and calibration.points:
-        measured = _find_probes(calibration, wanted)
-        lists, probes = calibration.lists, max(measured, probes) if is_stale else measured
+        lists, measured = calibration.lists, _find_probes(calibration, wanted)
+    more: float = pow((1.0 - RECALL) / (1.0 - wanted), _STEEPNESS)
+    probes = max(ceil(_PROBES * sqrt(lists) * more), measured)
     return None if probes >= lists else probes
 
 
@@ -68,9 +67,17 @@ def expect_recall(probes: int | None, calibration: Calibration | None) -> float 
 
 
 def share_read(calibration: Calibration, recall: float | None = None) -> float:
-    """The share of all vectors that is read to find a share of the true answer, as was measured. No requests."""
+    """The share of all vectors that a query reads to find a share of the true answer. No requests."""
     probes = count_probes(calibration.lists, recall, calibration)
     return 1.0 if probes is None else _between(calibration, probes, 2)
+
+
+def share_needed(calibration: Calibration) -> float:
+    """The share of all vectors that was measured to be enough for RECALL, if less than is read too. No requests.
+
+    It tells how well lists fit the vectors.
+    """
+    return _between(calibration, _find_probes(calibration, RECALL), 2)
 
 
 def _between(calibration: Calibration, probes: int, column: int) -> float:

@@ -127,7 +127,7 @@ def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way
     """
     found = facts.find_vectors(near.path)
     assert found is not None, "without an index only an exact answer is possible"
-    probes: int | None = count_probes(found.lists, near.recall, found.calibration, is_stale=found.is_stale)
+    probes: int | None = count_probes(found.lists, near.recall, found.calibration)
     measured = None if found.is_stale else expect_recall(probes, found.calibration)
     recall = measured or near.recall or RECALL
     enough = near.k + max(near.k // ENOUGH_SHARE, ENOUGH_LEAST)
