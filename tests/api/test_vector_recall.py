@@ -100,7 +100,7 @@ def glosses() -> Iterator[Glosses]:
 
 def test_the_default_finds_nearly_all_and_reads_a_part_of_the_lists(glosses: Glosses) -> None:
     explained = glosses.made.explain(near={"embedding": {"vector": ASKED[0]}})
-    assert explained.reason == "index embedding, 16 of 39 lists, recall about 0.95"
+    assert explained.reason == "index embedding, up to 20 of 39 lists, recall about 0.95"
     assert glosses.recall() >= LEAST
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import wormdb
 from tests.engine.lists.vectors import MANUAL, as_rows, calibration_of, head_of, make_clusters, root_of
 from wormdb.engine.lists.calibrate import LIKES, NEAREST
-from wormdb.engine.lists.centroids import decode_centroids
+from wormdb.engine.lists.centroids import choose_lists, decode_centroids
 from wormdb.engine.lists.codes import encode_vectors
-from wormdb.engine.lists.probes import count_probes, expect_recall, share_needed, share_read
+from wormdb.engine.lists.probes import count_probes, count_ranges, count_read, expect_recall, share_needed, share_read
 from wormdb.format.list_run import Calibration
 from wormdb.storage.memory import MemoryStore
 from wormdb.system.clock import ManualClock
@@ -126,3 +129,23 @@ def test_without_a_calibration_the_rule_decides() -> None:
     assert count_probes(100, None) == count_probes(100, 0.95, None) == 24
     assert count_probes(100, None, Calibration(lists=100)) == 24
     assert expect_recall(24, Calibration(lists=100)) is None
+
+
+@given(
+    lists=st.integers(20, 400),
+    nearest=st.lists(st.integers(0, 399), min_size=1, max_size=200, unique=True),
+)
+def test_the_lists_that_are_read_are_the_nearest_and_lie_in_few_places(lists: int, nearest: list[int]) -> None:
+    nearest = [number for number in nearest if number < lists] or [0]
+    count = len(nearest)
+    read = choose_lists(np.array(nearest), lists)
+    assert read == sorted(set(read))
+    assert set(read) <= set(range(lists))
+    places = 1 + sum(after - before > 1 for before, after in pairwise(read))
+    assert places <= count_ranges(count)
+    assert len(read) <= count_read(count, lists)
+    # The nearest come first; those that are left out lie behind all that are chosen for their nearness.
+    assert set(nearest[: count // 4]) <= set(read)
+    if 1 + sum(after - before > 1 for before, after in pairwise(sorted(nearest))) <= count_ranges(count):
+        assert read == sorted(nearest)
+    assert choose_lists(np.array(nearest), lists) == read

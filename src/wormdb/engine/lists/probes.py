@@ -1,7 +1,10 @@
-"""How many lists of vectors are read for a share of the true answer: by a rule, or more if that was measured.
+"""Which lists of vectors are read for a share of the true answer: how many by a rule, or more if that was measured.
 
 A measurement asks for what is stored. What will be asked for may lie elsewhere, so a rule that was measured on
 questions that were not stored says how many lists are read at least.
+
+Lists lie in an order in which near ones are side by side. Where the nearest are in many places, those between some of
+them are taken instead of the farthest ones: that is as good, and a cold process reads it by few requests.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from wormdb.format.list_run import Calibration
 
-__all__ = ["RECALL", "count_probes", "expect_recall", "share_needed", "share_read"]
+__all__ = ["RECALL", "count_probes", "count_ranges", "count_read", "expect_recall", "share_needed", "share_read"]
 
 RECALL: Final = 0.95
 """The share of the true answer that is found on average, if a query asks for no other."""
@@ -21,6 +24,12 @@ _PROBES: Final = 2.4
 """Lists that are read for RECALL, as a multiple of the root of their number: measured on embeddings of texts."""
 _STEEPNESS: Final = 0.7
 """How the number of lists grows with the share that may be missed: also measured."""
+_RANGES: Final = 16
+"""Places in which the lists are that are read: as many ranges of an object as are asked for at once …"""
+_RANGE_LISTS: Final = 4
+"""… or one for this many lists, where these are more."""
+_MORE: Final = 1.12
+"""Lists that are read at most, as a multiple of the nearest that would be: those between them are a little farther."""
 _SURE: Final = 0.9995
 """From this share on all lists are read."""
 _PARTS: Final = 10_000
@@ -41,6 +50,16 @@ def count_probes(lists: int, recall: float | None, calibration: Calibration | No
     more: float = pow((1.0 - RECALL) / (1.0 - wanted), _STEEPNESS)
     probes = max(ceil(_PROBES * sqrt(lists) * more), measured)
     return None if probes >= lists else probes
+
+
+def count_ranges(probes: int) -> int:
+    """In how many places the lists are that are read. No requests."""
+    return max(_RANGES, probes // _RANGE_LISTS)
+
+
+def count_read(probes: int, lists: int) -> int:
+    """How many lists are read at most, where that many of the nearest would be. No requests."""
+    return probes if probes <= _RANGES else min(int(probes * _MORE), lists)
 
 
 def _find_probes(calibration: Calibration, wanted: float) -> int:

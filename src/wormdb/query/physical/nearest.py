@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.projection import parse_projection
 from wormdb.bql.tree import Filter, MatchAll
-from wormdb.engine.lists.probes import RECALL, count_probes, expect_recall
+from wormdb.engine.lists.probes import RECALL, count_probes, count_read, expect_recall
 from wormdb.errors import InvalidRequestError
 from wormdb.query.plan import Fetch, NearestScan, Node, Part, Rank, Residual
 from wormdb.query.request import BY_ID, PlanStrategy, QueryRequest
@@ -158,7 +158,10 @@ def _told(recall: float) -> str:
 
 
 def _lists(probes: int | None, found: VectorFacts) -> str:
-    return "all lists" if probes is None else f"{probes:,} of {found.lists:,} lists"
+    if probes is None:
+        return "all lists"
+    most = count_read(probes, found.lists)
+    return f"{'' if most == probes else 'up to '}{most:,} of {found.lists:,} lists"
 
 
 def rank(request: QueryRequest, root: Node) -> Node:
