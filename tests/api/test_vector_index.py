@@ -14,6 +14,7 @@ import wormdb
 from wormdb.bql.match import compile_filter
 from wormdb.bql.nearest import DISTANCES, Near, nearest
 from wormdb.bql.parse import parse_filter
+from wormdb.engine.lists.codes import load_numpy
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, MissingExtraError, NotFoundError, SchemaError
 from wormdb.query.execute.answer import run_plan
 from wormdb.query.planner.planner import candidates
@@ -262,6 +263,7 @@ def test_a_process_without_the_extra_writes_and_says_what_it_lacks(
     things.create_vector_index("v", dimensions=8)
     with monkeypatch.context() as without:
         without.setattr("wormdb.engine.lists.codes.load", lacking)
+        load_numpy.cache_clear()
         things.insert({"id": "new", "v": [1.0] * 8})
         with pytest.raises(MissingExtraError, match="numpy"):
             things.forward()

@@ -89,7 +89,7 @@ def _measure(order: Any, lists: Any, lengths: Any) -> tuple[tuple[int, int, int]
         found = rows = 0
         for nearest, wanted in zip(order, lists, strict=True):
             is_read = numpy.zeros(count, bool)
-            is_read[choose_lists(nearest[:number], count)] = True
+            is_read[choose_lists(nearest[:number])] = True
             found += int(is_read[wanted].sum())
             rows += int(lengths[is_read].sum())
         before = max(before, found * PARTS // max(lists.size, 1))

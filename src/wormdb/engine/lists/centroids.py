@@ -14,7 +14,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.lists.codes import encode_vectors, find_kernel, load_numpy, multiplier, squares
-from wormdb.engine.lists.probes import count_probes, count_ranges, count_read
+from wormdb.engine.lists.probes import count_probes, count_ranges
 from wormdb.format.frame import corrupt
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Centroids:
         rated = self.rate(distance, code, scales)[0]
         some = numpy.flatnonzero(rated >= numpy.partition(rated, self.count - count)[self.count - count])
         # The sort is stable: of equally near ones the first comes first.
-        return choose_lists(some[numpy.argsort(-rated[some], kind="stable")[:count]], self.count)
+        return choose_lists(some[numpy.argsort(-rated[some], kind="stable")[:count]])
 
     def _times(self, codes: Codes) -> Floats:
         """As `multiply` with the middles; what is made of these is made once for each kernel."""
@@ -126,25 +126,25 @@ class Centroids:
         return b"".join((head, self.scales.astype("<f4").tobytes(), self.codes.tobytes()))
 
 
-def choose_lists(nearest: Any, lists: int) -> list[int]:
+def choose_lists(nearest: Any) -> list[int]:
     """The lists that are read, in order, by the numbers of the nearest ones, an array with the nearest first.
 
-    They are in `count_ranges` places at most: the smallest gaps between the nearest are filled. If that makes more than
-    `count_read`, fewer of the nearest are taken. No requests.
+    They are at least as many, and in `count_ranges` places at most: the smallest gaps between the nearest are filled,
+    and for that the farthest of these are left out. No requests.
     """
     numpy = load_numpy()
     count = len(nearest)
-    ranges, most = count_ranges(count), count_read(count, lists)
-    taken, places = count, numpy.sort(nearest)
-    if count > ranges and count + _count_between(places, ranges) > most:
-        # More of the nearest never need fewer lists between: so the most that fit are found by halves.
-        low, high = _STEPS // 4, _STEPS
-        while high - low > 1:
-            middle = (low + high) // 2
-            taken = count * middle // _STEPS
-            fits = taken + _count_between(numpy.sort(nearest[:taken]), ranges) <= most
-            low, high = (middle, high) if fits else (low, middle)
-        places = numpy.sort(nearest[: count * low // _STEPS])
+    ranges = count_ranges(count)
+    low, high = _STEPS // 4, _STEPS
+    if count <= ranges:
+        low = high
+    # More of the nearest never need fewer lists between: so the fewest that make enough are found by halves.
+    while low < high:
+        middle = (low + high) // 2
+        taken = count * middle // _STEPS
+        is_enough = taken + _count_between(numpy.sort(nearest[:taken]), ranges) >= count
+        low, high = (low, middle) if is_enough else (middle + 1, high)
+    places = numpy.sort(nearest[: count * low // _STEPS])
     gaps = numpy.diff(places)
     apart = numpy.sort(numpy.argsort(-gaps, kind="stable")[: ranges - 1])
     apart = apart[gaps[apart] > 1]

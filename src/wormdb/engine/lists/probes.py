@@ -4,7 +4,7 @@ A measurement asks for what is stored. What will be asked for may lie elsewhere,
 questions that were not stored says how many lists are read at least.
 
 Lists lie in an order in which near ones are side by side. Where the nearest are in many places, those between some of
-them are taken instead of the farthest ones: that is as good, and a cold process reads it by few requests.
+them are taken instead of the farthest ones: that finds about as much, and a cold process reads it by few requests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from wormdb.format.list_run import Calibration
 
-__all__ = ["RECALL", "count_probes", "count_ranges", "count_read", "expect_recall", "share_needed", "share_read"]
+__all__ = ["RECALL", "count_probes", "count_ranges", "expect_recall", "share_needed", "share_read"]
 
 RECALL: Final = 0.95
 """The share of the true answer that is found on average, if a query asks for no other."""
@@ -28,8 +28,6 @@ _RANGES: Final = 16
 """Places in which the lists are that are read: as many ranges of an object as are asked for at once …"""
 _RANGE_LISTS: Final = 4
 """… or one for this many lists, where these are more."""
-_MORE: Final = 1.12
-"""Lists that are read at most, as a multiple of the nearest that would be: those between them are a little farther."""
 _SURE: Final = 0.9995
 """From this share on all lists are read."""
 _PARTS: Final = 10_000
@@ -55,11 +53,6 @@ def count_probes(lists: int, recall: float | None, calibration: Calibration | No
 def count_ranges(probes: int) -> int:
     """In how many places the lists are that are read. No requests."""
     return max(_RANGES, probes // _RANGE_LISTS)
-
-
-def count_read(probes: int, lists: int) -> int:
-    """How many lists are read at most, where that many of the nearest would be. No requests."""
-    return probes if probes <= _RANGES else min(int(probes * _MORE), lists)
 
 
 def _find_probes(calibration: Calibration, wanted: float) -> int:

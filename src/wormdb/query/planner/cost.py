@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 from wormdb.bql.search.expression import has_phrases
 from wormdb.bql.tree import MatchAll
 from wormdb.engine.blocks.portion import DOCUMENT
-from wormdb.engine.lists.probes import count_ranges, count_read
+from wormdb.engine.lists.probes import count_ranges
 from wormdb.query.physical.question import filter_paths, order_paths
 from wormdb.query.plan import (
     ALL_IDS,
@@ -419,7 +419,7 @@ class _Estimator:
         """Lists of an index of vectors: those of large objects by ranges, small objects whole."""
         found = self.facts.find_vectors(node.near.path)
         assert found is not None, "the facts have the index of the plan"
-        probes = found.lists if node.probes is None else count_read(min(node.probes, found.lists), found.lists)
+        probes = found.lists if node.probes is None else min(node.probes, found.lists)
         share = probes / found.lists
         is_large = found.bytes > LISTS_WHOLE_BYTES
         requests = found.runs + (found.lists > 1) + (min(JOINED * probes, count_ranges(probes)) if is_large else 0.0)
