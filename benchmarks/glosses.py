@@ -6,14 +6,14 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
+from examples.glosses import DIMENSIONS, read_vectors
+
 __all__ = ["DIMENSIONS", "WORDNET", "make_questions", "make_texts", "make_vectors", "say_texts"]
 
-DIMENSIONS: Final = 384
 NOISE: Final = 0.5
 """How long what is added to a vector of length 1 is."""
 WORDNET: Final = Path("/usr/share/wordnet")
 """Where Debian's package wordnet-base has it."""
-_VECTORS: Final = Path(__file__).parent.parent / "tests" / "api" / "glosses"
 _PARTS: Final = ("noun", "verb", "adj", "adv")
 _WORDS: Final = 20_000
 """Of texts that are made up."""
@@ -26,8 +26,7 @@ def make_vectors(count: int, asked: int) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    codes = b"".join(path.read_bytes() for path in sorted(_VECTORS.glob("part*.int8")))
-    real = _unit(np.frombuffer(codes, np.int8).reshape(-1, DIMENSIONS).astype(np.float32))
+    real = read_vectors()
     questions, base = real[:asked], real[asked:]
     repeats = -(-count // len(base))
     made = np.concatenate([base] * repeats)[:count]

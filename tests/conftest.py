@@ -5,16 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 from typing import TYPE_CHECKING, SupportsIndex
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.s3_server import s3_server, s3_url
+from tests.s3_server import end_s3_server, s3_server, s3_url, start_s3_server
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
@@ -23,14 +24,32 @@ __all__ = ["s3_server", "s3_url"]
 
 GARBAGE_OBJECTS = 10_000
 """New objects between two collections of garbage."""
+SHARED_MEMORY = "/dev/shm"
+SHARED_BYTES_MIN = 4 * 1024**3
+"""Far more than the files of a whole run, and what Spark and the S3 server keep there too."""
 
 # Tests start many processes: where nobody may keep bytecode, each of them would compile the whole package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # And pytest would rewrite the assertions of all tests again, in every worker: half of what collecting them takes.
 sys.dont_write_bytecode = False
 
+
+def _keep_files_in_memory() -> None:
+    """Let temporary folders be in memory where there is room: a flush to a disk proves nothing here, and takes long."""
+    try:
+        shared = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        return
+    has_room = shared.f_bavail * shared.f_frsize >= SHARED_BYTES_MIN and not shared.f_flag & os.ST_NOEXEC
+    if has_room and os.access(SHARED_MEMORY, os.W_OK) and "TMPDIR" not in os.environ:
+        os.environ["TMPDIR"] = SHARED_MEMORY  # for programs that tests start
+        tempfile.tempdir = SHARED_MEMORY  # pytest has asked before, for what it captures
+
+
+_keep_files_in_memory()
+
 # Fast by default, and the same examples each time. `make test-all` tries more, WORMDB_HYPOTHESIS=long for minutes.
-for name, examples in (("fast", 30), ("more", 150)):
+for name, examples in (("fast", 20), ("more", 150)):
     settings.register_profile(
         name, max_examples=examples, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
     )
@@ -52,11 +71,15 @@ class _Tests(list[str]):
         return self._places[nodeid]
 
 
+TOGETHER = ("tests/spark/", "tests/server/test_clients.py", "tests/api/test_readme_numbers.py")
+"""Tests that share what takes long to make: a JVM, packages of npm, a hundred thousand documents."""
+
+
 class OneSession(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
-    """Gives tests to workers one by one, but all that need Spark to one of them: only one starts a JVM."""
+    """Gives tests to workers one by one, but those that share something to one of them: only one makes it."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        return next((shared for shared in TOGETHER if nodeid.startswith(shared)), nodeid)
 
     def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
         """Keep the tests of a worker so that the place of one is looked up, and not searched for."""
@@ -81,6 +104,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return OneSession(config, log)
 
 
+@pytest.fixture(scope="module")
+def remembered() -> Iterator[None]:
+    """For modules that make equal blocks again and again: each is encoded and decoded once."""
+    from tests.simulation.remembered import remembered_blocks  # few ask for it
+
+    with remembered_blocks():
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage while tests are collected: half a million objects are made, and all of them stay."""
@@ -91,13 +123,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Leave the objects of the collected tests out of every garbage collection, and collect less often."""
+    start_s3_server(session)
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_OBJECTS)
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     """Let go of all of it again: extension modules complain of what they find at the end."""
+    end_s3_server(config)
     gc.unfreeze()

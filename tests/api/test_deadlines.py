@@ -6,7 +6,9 @@ The bounds here are no measurements: a call that hangs would take ten times as l
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableE
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
@@ -200,8 +202,10 @@ def tarpit(s3_server: S3Server) -> Iterator[Tarpit]:
         yield tarpit
 
 
-def prepared(s3_server: S3Server, tarpit: Tarpit, s3_url: str, names: list[str], *, is_warm: bool) -> list[Called]:
-    """A collection with documents in blocks and in the log for each call, and who will call."""
+def prepared(
+    s3_server: S3Server, tarpits: Sequence[Tarpit], s3_url: str, names: list[str], *, is_warm: bool
+) -> list[Called]:
+    """A collection with documents in blocks and in the log for each call, and who will call, through which proxy."""
     prefix = s3_url.partition("?")[0].rpartition("/")[2]
     with wormdb.connect(s3_url) as database:
         for number, name in enumerate(names):
@@ -209,12 +213,12 @@ def prepared(s3_server: S3Server, tarpit: Tarpit, s3_url: str, names: list[str],
             collection.insert_many([{"id": identity, "n": 1} for identity in "ab"])
             if name in WRITES or number % 4 == 0:
                 collection.forward()
-    url = s3_server.url(prefix, endpoint=tarpit.endpoint)
+    urls = [s3_server.url(prefix, endpoint=tarpit.endpoint) for tarpit in tarpits]
     calls = []
     if is_warm:
-        with wormdb.connect(url) as database:
+        with wormdb.connect(urls[0]) as database:
             database["other"].insert({"id": "a"})  # the process asks once whether the store honours conditions
-    for number, name in enumerate(names):
+    for number, (name, url) in enumerate(zip(names, cycle(urls), strict=False)):
         database = wormdb.connect(url, settings=SETTINGS, schema=SCHEMA)
         calls.append(Called(name, database, database[f"c{number}"]))
         if is_warm:
@@ -264,7 +268,7 @@ def check_write(collection: Collection[Document], call: Called) -> None:
 def test_no_call_outlives_its_deadline_in_a_process_that_begins(
     s3_server: S3Server, tarpit: Tarpit, s3_url: str
 ) -> None:
-    calls = prepared(s3_server, tarpit, s3_url, list(ALL), is_warm=False)
+    calls = prepared(s3_server, [tarpit], s3_url, list(ALL), is_warm=False)
     tarpit.become(Mood.HOLE)
     run_all(calls)
     tarpit.become(Mood.OPEN)
@@ -275,7 +279,7 @@ def test_no_call_outlives_its_deadline_in_a_process_that_begins(
 @pytest.mark.parametrize("mood", [Mood.HOLE, Mood.SILENT, Mood.STALL, Mood.DRIP])
 def test_no_call_outlives_its_deadline(s3_server: S3Server, tarpit: Tarpit, s3_url: str, mood: Mood) -> None:
     names = list(ALL) if mood is Mood.DRIP else [*WRITES, *OTHERS]
-    calls = prepared(s3_server, tarpit, s3_url, names, is_warm=True)
+    calls = prepared(s3_server, [tarpit], s3_url, names, is_warm=True)
     tarpit.become(mood)
     run_all(calls)
     tarpit.become(Mood.OPEN)
@@ -291,23 +295,24 @@ def test_no_call_outlives_its_deadline(s3_server: S3Server, tarpit: Tarpit, s3_u
 
 
 @pytest.mark.parametrize("answers", [1, 2, 3, 5])
-def test_a_store_that_falls_silent_in_the_middle(
-    s3_server: S3Server, tarpit: Tarpit, s3_url: str, answers: int
-) -> None:
-    """One call at a time, which gets so many answers and no more."""
+def test_a_store_that_falls_silent_in_the_middle(s3_server: S3Server, s3_url: str, answers: int) -> None:
+    """Each call has a proxy of its own, which gives it this number of answers and no more."""
     names = ["insert", "update_one upsert", "import_records", "find", "forward"]
-    calls = prepared(s3_server, tarpit, s3_url, names, is_warm=False)
-    for call in calls:
-        tarpit.become(Mood.SILENT, after_answers=answers)
-        call.run()
-        tarpit.become(Mood.OPEN)
-    assert all(isinstance(call.error, WormError | None) for call in calls)
-    assert max(call.seconds for call in calls) < LIMIT_SECONDS
-    with wormdb.connect(s3_url) as database:
-        for number, call in enumerate(calls):
-            if call.name in WRITES and call.error is not None:
-                check_write(database[f"c{number}"], call)
-    close_all(calls)
+    with ExitStack() as stack:
+        tarpits = [stack.enter_context(Tarpit(s3_server.endpoint)) for _ in names]
+        calls = prepared(s3_server, tarpits, s3_url, names, is_warm=False)
+        for tarpit in tarpits:
+            tarpit.become(Mood.SILENT, after_answers=answers)
+        run_all(calls)
+        for tarpit in tarpits:
+            tarpit.become(Mood.OPEN)
+        assert all(isinstance(call.error, WormError | None) for call in calls)
+        assert max(call.seconds for call in calls) < LIMIT_SECONDS
+        with wormdb.connect(s3_url) as database:
+            for number, call in enumerate(calls):
+                if call.name in WRITES and call.error is not None:
+                    check_write(database[f"c{number}"], call)
+        close_all(calls)
 
 
 def close_all(calls: list[Called]) -> None:

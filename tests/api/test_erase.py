@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.storage.store import Store
 
+pytestmark = pytest.mark.usefixtures("remembered")
+
 NAME = "things"
 VICTIM = "b"
 SECRET = "secret"

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from wormdb.api.document import Document
     from wormdb.storage.store import Store
 
+pytestmark = pytest.mark.usefixtures("remembered")
+
 HOUR_MS = 3_600_000
 LOG_MS = max(HOUR_MS, LOG_RETENTION_MS_MIN)
 FAULTS = (Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE, Fault.UNAVAILABLE_503)

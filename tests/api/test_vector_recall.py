@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import wormdb
+from examples.glosses import DIMENSIONS, read_synsets, read_vectors
 from wormdb.engine.lists.calibrate import LIKES
 from wormdb.format.vector import pack_vector
 from wormdb.storage.memory import MemoryStore
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from wormdb.api.document import Document
     from wormdb.bql.nearest import Distance
 
-GLOSSES = Path(__file__).parent / "glosses"
-DIMENSIONS = 384
 QUERIES = 40
 """Held out: no document has their vectors."""
 LEAST = 0.95
@@ -33,20 +30,14 @@ MANUAL = wormdb.Settings(forward="manual")
 Row = dict[str, Any]
 
 
-def read_vectors() -> Any:
-    codes = b"".join((GLOSSES / f"part{place}.int8").read_bytes() for place in range(8))
-    vectors = np.frombuffer(codes, np.int8).reshape(-1, DIMENSIONS).astype(np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
 VECTORS = read_vectors()
-SYNSETS = json.loads((GLOSSES / "synsets.json").read_text())
+SYNSETS = read_synsets()
 ASKED, STORED = VECTORS[:QUERIES], range(QUERIES, len(VECTORS))
 
 
 def document(number: int, vector: int | None = None) -> Row:
     """A synset, with the vector of its gloss or of another one."""
-    name, file = SYNSETS[number]
+    name, file, *_ = SYNSETS[number]
     row = number if vector is None else vector
     packed = pack_vector(array("f", VECTORS[row].tolist()))
     return {"id": name, "pos": name[-1], "file": file, "chance": sha256(name.encode()).digest()[0], "embedding": packed}
@@ -194,7 +185,7 @@ def test_filters_that_have_to_do_with_the_question_leave_the_recall_of_many_list
 def test_other_distances_find_as_much(distance: Distance) -> None:
     """Also where vectors have different lengths, which these distances see."""
     count = 1_500
-    lengths = np.array([0.5 + sha256(name.encode()).digest()[1] / 256 for name, _ in SYNSETS], np.float32)
+    lengths = np.array([0.5 + sha256(name.encode()).digest()[1] / 256 for name, *_ in SYNSETS], np.float32)
     vectors = (VECTORS * lengths[:, None])[QUERIES : QUERIES + count]
     with wormdb.connect(MemoryStore(), settings=MANUAL, clock=ManualClock()) as database:
         made = database["glosses"]

@@ -26,6 +26,7 @@ SOURCE = ROOT / "src" / "wormdb"
 UNFINISHED = re.compile(
     r"\byet\b|\b(?:is|are|was|were|as) planned\b|\bplanned (?:for|to)\b|\bwithout effect\b|\bnot in force\b"
     r"|\bused by nothing\b|\bonly `\w+` is done\b|\bnot (?:implemented|supported)\b"
+    r"|\bnone of (?:these|them) exists?\b|\b(?:do|does) not exist here\b"
     r"|\bfor now\b|\bsome day\b|\bin (?:a later|a future|the next) (?:version|release)\b|\b(?:is|are) reserved\b",
     flags=re.IGNORECASE,
 )
@@ -147,7 +148,14 @@ def test_a_feature_that_exists_is_not_absent() -> None:
 
 
 @pytest.mark.parametrize(
-    "sentence", ["It is not yet there.", "Indexes are without effect.", "The key is not in force.", "It is planned."]
+    "sentence",
+    [
+        "It is not yet there.",
+        "Indexes are without effect.",
+        "The key is not in force.",
+        "It is planned.",
+        "Text search and joins: none of these exist here.",
+    ],
 )
 def test_words_for_the_unfinished_are_noticed(sentence: str) -> None:
     assert UNFINISHED.search(sentence)

@@ -72,7 +72,7 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def race_processes(url: str, stack: ExitStack) -> None:
+def race_processes(url: str, stack: ExitStack, emails: list[str] = EMAILS) -> None:
     racers = []
     for _ in range(PROCESSES):
         racer = Racer(url)
@@ -80,7 +80,7 @@ def race_processes(url: str, stack: ExitStack) -> None:
         racers.append(racer)
     assert [racer.read() for racer in racers] == ["ready\n"] * PROCESSES
     winners = {}
-    for email in EMAILS:
+    for email in emails:
         for racer in racers:
             racer.send(email)
         told = [each for racer in racers for each in json.loads(racer.read())]
@@ -102,4 +102,4 @@ def test_processes_on_a_folder(tmp_path: Path, stack: ExitStack) -> None:
 
 @pytest.mark.s3
 def test_processes_on_s3(s3_url: str, stack: ExitStack) -> None:
-    race_processes(s3_url, stack)
+    race_processes(s3_url, stack, EMAILS[:2])  # the server takes three seconds for each

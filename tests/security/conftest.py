@@ -1,4 +1,4 @@
-"""One S3 server whose keys have the rights that the shipped policies give."""
+"""Who asks the S3 server: keys that have the rights that the shipped policies give."""
 
 from __future__ import annotations
 
@@ -6,33 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.storage.roles import Role, s3_policy
-from wormdb.storage.url import StoreUrl
 from wormdb.system.clock import SystemChance
-from wormdb.testing.s3_server import S3Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-BUCKET = "wormdb-test"
-
-
-@pytest.fixture(scope="session")
-def guarded_server() -> Iterator[S3Server]:
-    """A server with a key for each role, good below the prefix `app`; `naive` may not list."""
-    place = StoreUrl("s3", BUCKET, "app")
-    policies = {role.value: s3_policy(role, place) for role in Role}
-    policies["naive"] = {**policies["reader"], "Statement": policies["reader"]["Statement"][1:]}
-    with S3Server(bucket=BUCKET, policies=policies) as server:
-        yield server
+    from wormdb.testing.s3_server import S3Server
 
 
 @pytest.fixture
-def become(guarded_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def become(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Puts the key of a role into the environment; `owner` may do everything."""
 
     def become(role: str) -> None:
-        environment = guarded_server.environment if role == "owner" else guarded_server.environment_of(role)
+        environment = s3_server.environment if role == "owner" else s3_server.environment_of(role)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
 
@@ -42,6 +29,6 @@ def become(guarded_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 
 @pytest.fixture
-def app_url(guarded_server: S3Server) -> str:
+def app_url(s3_server: S3Server) -> str:
     """A place that no other test uses, where the roles have their rights."""
-    return guarded_server.url(f"app/{SystemChance().token(6).hex()}")
+    return s3_server.url(f"app/{SystemChance().token(6).hex()}")

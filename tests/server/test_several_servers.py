@@ -49,7 +49,16 @@ def handed(place: str, bucket: str) -> dict[int, bool]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize(
+    ("place", "count"),
+    [
+        ("folder", 3),
+        ("s3", 2),
+        pytest.param("folder", 2, marks=pytest.mark.long),
+        pytest.param("s3", 3, marks=pytest.mark.long),
+    ],
+    indirect=["place"],
+)
 def test_servers_find_each_other_and_writers_of_a_bucket_meet_at_one(place: str, count: int) -> None:
     with ExitStack() as stack:
         servers = [started(stack, place) for _ in range(count)]

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-__all__ = ["chunks"]
+__all__ = ["chunks", "more"]
+
+IS_WHOLE = os.environ.get("WORMDB_STRIDE") == "1"
+
+
+def more(usual: int, whole: int) -> range:
+    """The first seeds: some in the usual suite, more in the whole one."""
+    return range(whole if IS_WHOLE else usual)
 
 
 def chunks(first: int, usual: int, end: int, size: int) -> list[Any]:

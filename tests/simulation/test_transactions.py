@@ -18,7 +18,7 @@ from tests.simulation.transacting import RUSH, main, run_transacting
 if TYPE_CHECKING:
     from tests.simulation.mutants import Mutant
 
-USUAL, ALL, CHUNK = 36, 60, 6
+USUAL, ALL, CHUNK = 20, 60, 4
 
 # Seeds that showed a mistake, by what it was.
 REGRESSIONS = {

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.format.root import Root
 
+pytestmark = pytest.mark.usefixtures("remembered")
+
 HOUR = 3_600
 LARGE = Sizes(block_target=50_000, run_smallest=1_000)
 RULES = RetentionRules(log_retention_ms=HOUR * 1_000, job_expiry_ms=HOUR * 1_000)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from wormdb.format.root import IndexRoot
     from wormdb.storage.store import Store
 
+pytestmark = pytest.mark.usefixtures("remembered")
+
 EMAIL = Index("byEmail", ("email",), unique=True)
 TAG = Index("byTag", ("tags",))
 PAIR = Index("byPair", ("a", "b"))

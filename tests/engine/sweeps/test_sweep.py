@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from wormdb.api.document import Document
     from wormdb.storage.store import ListPage, Precondition, Probe, PutResult, Store, StoredObject
 
+pytestmark = pytest.mark.usefixtures("remembered")
+
 FAULTS = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE)
 MORE_FAULTS = (*FAULTS, Fault.UNAVAILABLE_503, Fault.CONFLICT_409)
 

@@ -9,6 +9,7 @@ here in numpy, in a few lines, so that nothing else runs.
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from hashlib import sha256
@@ -24,15 +25,16 @@ LAYERS = 6
 WIDTH = 384
 
 
-def read_glosses(folder: Path) -> list[tuple[str, int, str]]:
-    """Of a fair sample of synsets the offset with the part of speech, the number of the lexical file, and the gloss."""
+def choose_glosses(folder: Path) -> list[tuple[str, int, list[str], str]]:
+    """A fair sample of synsets: offset with the part of speech, number of the lexical file, words, gloss."""
     found = []
     for part in ("noun", "verb", "adj", "adv"):
         for line in (folder / f"data.{part}").read_text("latin-1").splitlines():
             if not line.startswith("  "):  # the licence
                 head, _, gloss = line.partition(" | ")
-                words = head.split()
-                found.append((words[0] + words[2], int(words[1]), gloss.strip()))
+                offset, file, kind, count, *rest = head.split()
+                words = [word.replace("_", " ") for word in rest[: 2 * int(count, 16) : 2]]
+                found.append((offset + kind, int(file), words, gloss.strip()))
     return sorted(found, key=lambda row: sha256(row[0].encode()).digest())[:ROWS]
 
 
@@ -83,11 +85,11 @@ def main() -> None:
     from tokenizers import Tokenizer  # type: ignore[import-not-found] # as above
 
     wordnet, model = map(Path, sys.argv[1:])
-    glosses = read_glosses(wordnet)
+    glosses = choose_glosses(wordnet)
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(128)
-    tokens = [each.ids for each in tokenizer.encode_batch([gloss for _, _, gloss in glosses])]
+    tokens = [each.ids for each in tokenizer.encode_batch([gloss for *_, gloss in glosses])]
     weights = load_file(model / "model.safetensors")
     vectors = np.concatenate([embed(weights, np.array([each])) for each in tokens])
     scales = np.abs(vectors).max(axis=1, keepdims=True) / 127
@@ -95,7 +97,8 @@ def main() -> None:
     here = Path(__file__).parent
     for place, start in enumerate(range(0, ROWS, PART_ROWS)):
         (here / f"part{place}.int8").write_bytes(codes[start : start + PART_ROWS].tobytes())
-    (here / "synsets.json").write_text(json.dumps([[name, file] for name, file, _ in glosses], separators=(",", ":")))
+    rows = json.dumps(glosses, separators=(",", ":")).encode()
+    (here / "synsets.json.gz").write_bytes(gzip.compress(rows, 9, mtime=0))
 
 
 if __name__ == "__main__":
