@@ -40,7 +40,7 @@ def compare_vectors(count: int, folder: Path) -> list[Row | Count]:
     """All comparisons, of that many vectors."""
     vectors, questions = make_vectors(count, ASKED)
     ours, build = _load(vectors)
-    faiss, faiss_build = _make_faiss(vectors, *_lists_of(ours))
+    faiss, faiss_build = _make_faiss(vectors, *_lists_of(ours, questions))
     truth = _find_truth(vectors, questions)
     what = f"{count:,} vectors"
     rows: list[Row | Count] = [
@@ -99,17 +99,22 @@ def _load(vectors: Any) -> tuple[_Ours, float]:
     return _Ours(store, database, made, written), seconds
 
 
-def _lists_of(ours: _Ours) -> tuple[int, int]:
-    """How many lists there are, and how many of them are read."""
+def _lists_of(ours: _Ours, questions: Any) -> tuple[int, int]:
+    """How many lists there are, and how many of them are read on average."""
+    from wormdb.engine.lists.centroids import decode_centroids
+    from wormdb.engine.lists.codes import encode_vectors
     from wormdb.engine.lists.probes import count_probes
+    from wormdb.query.sources.vectors import open_nearest
 
-    place = ours.made._ledger.view().place  # noqa: SLF001 - what the planner knows
-    found = None if place is None else place.root.index("embedding")
-    assert found is not None
-    assert found.lists is not None
-    measured = found.lists.calibration
+    ledger = ours.made._ledger  # noqa: SLF001 - what the planner knows
+    reader = open_nearest(ledger.view(), "embedding", ledger).reader
+    trained, measured = reader.trained(), reader.head.calibration
+    assert trained is not None
     assert measured is not None
-    return measured.lists, count_probes(measured.lists, None, measured) or measured.lists
+    middles = decode_centroids(trained, dimensions=DIMENSIONS, name="centroids")
+    probes = count_probes(measured.lists, None, measured)
+    read = [len(middles.nearest("cosine", *encode_vectors(own[None]), probes)) for own in questions]
+    return measured.lists, round(fmean(read))
 
 
 # --- the peers ---
@@ -145,7 +150,7 @@ def _beside_lance(
     import lancedb
     import pyarrow as pa
 
-    lists, probes = _lists_of(ours)
+    lists, probes = _lists_of(ours, questions)
     embeddings = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), DIMENSIONS)
     rows = pa.table({"id": pa.array(range(len(vectors))), "embedding": embeddings})
     table = lancedb.connect(str(folder / "lance")).create_table("glosses", rows)
@@ -200,7 +205,7 @@ def _compare_reads(
 ) -> list[Row | Count]:
     from wormdb.engine.lists import codes
 
-    lists, probes = _lists_of(ours)
+    lists, probes = _lists_of(ours, questions)
     reference = f"faiss IVF-SQ8, {probes} of {lists} lists, recall {_recall(faiss, questions, truth):.3f}"
     recall = _recall(lambda own: [int(name) for name, _ in ours.ids(own)], questions, truth)
     rows: list[Row | Count] = [

@@ -47,6 +47,8 @@ def test_integers_of_one_byte_and_decimals_are_numbers() -> None:
         ([1.0, nan], "number 1 must be finite, not nan"),
         ([inf, 1.0], "number 0 must be finite, not inf"),
         ([1e39, 1.0], "number 0 is beyond float32: 1e+39"),
+        ([1.0, 1 << 129], f"number 1 is beyond float32: {1 << 129!r:.40}"),
+        ([1.0, -(10**400)], "number 1 is beyond float32: a whole number of 1,329 bits"),
         ([1.0, Decimal128("1E+6000")], "number 1 must be finite, not inf"),
         ("text", "it must be an array of numbers, not str"),
         (b"\x27\0", "it must be an array of numbers, not bytes"),

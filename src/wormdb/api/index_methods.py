@@ -148,8 +148,8 @@ class IndexMethods(Generic[T]):
         """Bring the log forward, which measures indexes whose entries changed by a tenth, and describe one of them.
 
         Of an index of vectors it measures how much of the true answer is found by how many lists: 200 stored vectors
-        are asked for, each against all others. Planning uses these numbers; whole answers never depend on them. Costs
-        as `forward`, and 1 GET; of vectors 2 GETs for each 4 MiB of lists, 3 and 1 PUT more.
+        are asked for, each against all others but its likes. Planning uses these numbers; whole answers never depend on
+        them. Costs as `forward`, and 1 GET; of vectors 2 GETs for each 4 MiB of lists, 3 and 1 PUT more.
         """
         self._indexes.describe(name)
         self.forward()

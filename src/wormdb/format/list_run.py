@@ -58,7 +58,7 @@ class TrainedRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How much of the true answer is found by how many lists: measured on stored vectors, each against all others.
+    """How much of the true answer is found by how many lists: measured on stored vectors, each against others.
 
     A release that does not know it leaves it out of the roots that it writes, and goes by its rule.
     """
@@ -74,7 +74,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     points: tuple[tuple[Count, Count, Count], ...] = msgspec.field(name="p", default=())
     """A number of lists, what is found in them, and which share of all vectors they have: of 10,000. Ascending."""
     first: Count = msgspec.field(name="f", default=0)
-    """The share that was read for the usual recall when the lists were made, of 10,000."""
+    """The share that was needed for the usual recall when the lists were made, of 10,000."""
     learned: Count = msgspec.field(name="t", default=0)
     """`Root.changes` when the lists were made."""
     learned_from: Count = msgspec.field(name="n", default=0)

@@ -20,6 +20,8 @@ VECTOR_SUBTYPE: Final = 9
 _INT8: Final = 0x03
 _FLOAT32: Final = 0x27
 _NUMBERS: Final = frozenset({int, float})
+_BEYOND: Final = 1 << 128
+"""No float32 is as large."""
 _HEAD_BYTES: Final = 2
 """The type of the numbers, and a count of bits that only vectors of single bits use."""
 
@@ -57,7 +59,11 @@ def _read_array(value: Any) -> array[float] | str:
             place = next(place for place, each in enumerate(value) if type(each) not in {*_NUMBERS, Decimal128})
             return f"number {place} must be a number, not {type(value[place]).__name__}"
         value = [float(each.to_decimal()) if type(each) is Decimal128 else each for each in value]
-    return array("f", value)
+    try:
+        return array("f", value)
+    except OverflowError:  # of a whole number, which has no end in Python
+        place = next(place for place, each in enumerate(value) if type(each) is int and abs(each) >= _BEYOND)
+        return f"number {place} is beyond float32: a whole number of {value[place].bit_length():,} bits"
 
 
 def _read_binary(value: Binary) -> array[float] | str:

@@ -1,8 +1,12 @@
 """Measure an index of vectors: how much of the true answer is found by how many lists.
 
-Stored vectors are asked for, each against all others, by one pass over all codes. Of each of the true nearest it is
-noted how many lists are read until its own: so one pass tells the recall of every number of lists. The vectors are
+Stored vectors are asked for, each against all others, by one pass over all codes. Of each of the true nearest its
+list is noted: so one pass tells the recall of every number of lists. The vectors are
 chosen at equal distances in the order of lists, so that each region has its share.
+
+Where vectors are stored many times, nearly equal, a stored one finds its likes in its own list, and what will be asked
+for has none. So the likes are left out of the true nearest: those before the widest gap between two neighbours in the
+order of scores. Where there are no likes, that leaves out one or two, which changes little.
 
 What is stored lies a little nearer to the lists than what will be asked for, so the recall is overstated:
 `wormdb.engine.lists.probes` allows for that.
@@ -18,14 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.engine.lists.centroids import decode_centroids
+from wormdb.engine.lists.centroids import choose_lists, decode_centroids
 from wormdb.engine.lists.codes import load_numpy, multiplier
-from wormdb.engine.lists.probes import share_read
+from wormdb.engine.lists.probes import share_needed
 from wormdb.engine.state.view import id_key
 from wormdb.format.list_run import Calibration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wormdb.engine.lists.centroids import Centroids
     from wormdb.engine.lists.codes import Codes, Floats, Singles
@@ -40,6 +44,8 @@ ASKED: Final = 200
 """Stored vectors that are asked for."""
 NEAREST: Final = 10
 """Of the true nearest that are looked for."""
+LIKES: Final = 64
+"""Vectors before them that may be left out, as nearly equal to what is asked for."""
 PARTS: Final = 10_000
 """Shares are stored as parts of this."""
 _STEP: Final = 1.15
@@ -62,21 +68,33 @@ def calibrate(folder: ListFolder, head: ListHead, kind: VectorKind, *, changes: 
     total = int(lengths.sum())
     if total <= NEAREST:
         return None
-    order = _order(middles, kind, asked)
-    found = _find_lists(folder, head, kind, asked, order)
-    numpy = load_numpy()
-    recall = numpy.cumsum(numpy.bincount(found, minlength=middles.count)) / max(len(found), 1)
-    rows = lengths[order].cumsum(axis=1).mean(axis=0) / total
-    points = tuple(
-        (number, int(recall[number - 1] * PARTS), round(float(rows[number - 1]) * PARTS))
-        for number in _ladder(middles.count)
-    )
+    points = _measure(_order(middles, kind, asked), _find_lists(folder, head, kind, asked), lengths)
     made = Calibration(changes=changes, entries=total, lists=middles.count, longest=int(lengths.max()), points=points)
     known = head.calibration
     if known is None:
-        first = round(share_read(made) * PARTS)
+        first = round(share_needed(made) * PARTS)
         return msgspec.structs.replace(made, first=first, learned=changes, learned_from=total)
     return msgspec.structs.replace(made, first=known.first, learned=known.learned, learned_from=known.learned_from)
+
+
+def _measure(order: Any, lists: Any, lengths: Any) -> tuple[tuple[int, int, int], ...]:
+    """By numbers of nearest lists what is found in those that are read for them, and which share of vectors they have.
+
+    `lists` has those of the true nearest of what is asked for.
+    """
+    numpy = load_numpy()
+    count, total = len(lengths), int(lengths.sum())
+    points, before = [], 0
+    for number in _ladder(count):
+        found = rows = 0
+        for nearest, wanted in zip(order, lists, strict=True):
+            is_read = numpy.zeros(count, bool)
+            is_read[choose_lists(nearest[:number])] = True
+            found += int(is_read[wanted].sum())
+            rows += int(lengths[is_read].sum())
+        before = max(before, found * PARTS // max(lists.size, 1))
+        points.append((number, before, round(rows * PARTS / (len(order) * total))))
+    return tuple(points)
 
 
 def _ladder(lists: int) -> list[int]:
@@ -174,38 +192,61 @@ def _order(middles: Centroids, kind: VectorKind, asked: _Asked) -> Any:
     return order
 
 
-def _find_lists(folder: ListFolder, head: ListHead, kind: VectorKind, asked: _Asked, order: Any) -> Any:
-    """For each of the true nearest of what is asked for: how many lists are read before its own."""
+def _find_lists(folder: ListFolder, head: ListHead, kind: VectorKind, asked: _Asked) -> Any:
+    """The lists of the true nearest of what is asked for, a row for each."""
     numpy = load_numpy()
-    count = len(asked.codes)
-    ranks = numpy.empty_like(order)
-    numpy.put_along_axis(ranks, order, numpy.arange(order.shape[1], dtype=numpy.int32)[None, :], axis=1)
-    best = numpy.full((count, NEAREST), -numpy.inf)
-    lists = numpy.zeros((count, NEAREST), numpy.int32)
+    best = _Best.none(len(asked.codes))
     times = multiplier(asked.codes)
     scales = asked.scales(kind)
     waiting: list[tuple[int, Any]] = []
-
-    def take() -> None:
-        nonlocal best, lists
-        scores = numpy.concatenate([best, *(part for _, part in waiting)], axis=1)
-        own = numpy.concatenate([numpy.full(part.shape[1], number, numpy.int32) for number, part in waiting])
-        numbers = numpy.concatenate([lists, numpy.broadcast_to(own, (count, len(own)))], axis=1)
-        chosen = numpy.argpartition(-scores, NEAREST - 1, axis=1)[:, :NEAREST]
-        best = numpy.take_along_axis(scores, chosen, axis=1)
-        lists = numpy.take_along_axis(numbers, chosen, axis=1)
-        waiting.clear()
-
     for number, codes, factors in _lists(folder, head, kind):
         scores = _score(kind, times(codes), factors, scales).T
         for place, row in asked.places.get(number, ()):
             scores[row, place] = -numpy.inf  # it is not asked for itself
         waiting.append((number, scores))
         if sum(part.shape[1] for _, part in waiting) >= _ROWS:
-            take()
+            best, waiting = best.join(waiting), []
     if waiting:
-        take()
-    return numpy.take_along_axis(ranks, lists, axis=1)[best > -numpy.inf]
+        best = best.join(waiting)
+    return best.behind_likes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Best:
+    """The best scores of what is asked for, a row for each, and the lists of those vectors; in any order."""
+
+    scores: Any
+    lists: Any
+
+    @staticmethod
+    def none(asked: int) -> _Best:
+        numpy = load_numpy()
+        shape = asked, LIKES + NEAREST
+        return _Best(numpy.full(shape, -numpy.inf), numpy.zeros(shape, numpy.int32))
+
+    def join(self, parts: Sequence[tuple[int, Any]]) -> _Best:
+        """The best of these and of the vectors of some lists."""
+        numpy = load_numpy()
+        count, kept = self.scores.shape
+        scores = numpy.concatenate([self.scores, *(part for _, part in parts)], axis=1)
+        own = numpy.concatenate([numpy.full(part.shape[1], number, numpy.int32) for number, part in parts])
+        lists = numpy.concatenate([self.lists, numpy.broadcast_to(own, (count, len(own)))], axis=1)
+        chosen = numpy.argpartition(-scores, kept - 1, axis=1)[:, :kept]
+        return _Best(numpy.take_along_axis(scores, chosen, axis=1), numpy.take_along_axis(lists, chosen, axis=1))
+
+    def behind_likes(self) -> Any:
+        """The lists of the true nearest of each, without those that are nearly equal to it."""
+        numpy = load_numpy()
+        order = numpy.argsort(-self.scores, axis=1, kind="stable")
+        scores, lists = (numpy.take_along_axis(each, order, axis=1) for each in (self.scores, self.lists))
+        # As many as are looked for must be left behind the gap.
+        is_there = scores[:, NEAREST:] > -numpy.inf
+        gaps = numpy.subtract(
+            scores[:, :LIKES], scores[:, 1 : LIKES + 1], out=numpy.zeros(is_there.shape), where=is_there
+        )
+        likes = numpy.where(gaps.max(axis=1) > 0, gaps.argmax(axis=1) + 1, 0)
+        taken = likes[:, None] + numpy.arange(NEAREST)[None, :]
+        return numpy.take_along_axis(lists, taken, axis=1)
 
 
 def _score(kind: VectorKind, products: Floats, factors: Singles, scales: Singles) -> Floats:

@@ -1,8 +1,9 @@
 """The middles of lists: learned from a sample, and the list of a code among them.
 
-Lists are learned in two levels: first a few groups, then the lists of each group, so that lists of one group have
-numbers side by side and are stored so. Learning is in integers too: vectors are rounded to one scale, their sums are
-exact, and the middle of a list is their sum divided once. So the same sample gives the same bytes everywhere.
+Lists are learned in two levels: first a few groups, then the lists of each group. Then they are put in an order in
+which those that are read together lie side by side, because they are stored so: then few requests read them. Learning
+is in integers too: vectors are rounded to one scale, their sums are exact, and the middle of a list is their sum
+divided once. So the same sample gives the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.lists.codes import encode_vectors, find_kernel, load_numpy, multiplier, squares
+from wormdb.engine.lists.probes import count_probes, count_ranges
 from wormdb.format.frame import corrupt
 
 if TYPE_CHECKING:
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
     from wormdb.bql.nearest import Distance
     from wormdb.engine.lists.codes import Codes, Floats, Singles
 
-__all__ = ["LISTS_MAX", "LIST_ROWS", "SAMPLE_ROWS", "Centroids", "count_lists", "decode_centroids", "learn"]
+__all__ = [
+    "LISTS_MAX",
+    "LIST_ROWS",
+    "SAMPLE_ROWS",
+    "Centroids",
+    "choose_lists",
+    "count_lists",
+    "decode_centroids",
+    "learn",
+]
 
 LIST_ROWS: Final = 128
 """Vectors of a list, about, when it is learned."""
@@ -31,7 +42,11 @@ SAMPLE_ROWS: Final = 64
 _LEAST: Final = 512
 """Of fewer vectors there is one list."""
 _ROUNDS: Final = 8
+_WINDOW: Final = 2_048
+"""Lists that are put in order together."""
 _MAGIC: Final = b"VC1\0"
+_STEPS: Final = 16
+"""Parts of the nearest lists of which some are left out, where they lie in too many places."""
 _UNIT: Final = 4_095
 """The greatest number of a vector when it is rounded for a sum."""
 
@@ -49,6 +64,10 @@ class Centroids:
         """How many lists there are."""
         return len(self.codes)
 
+    def cut(self, start: int, stop: int) -> Centroids:
+        """Those from one number up to below another. No requests."""
+        return Centroids(self.codes[start:stop], self.scales[start:stop], self.squares[start:stop])
+
     def rate(self, distance: Distance, codes: Codes, scales: Singles) -> Floats:
         """How near each code is to each middle: more is nearer. Exact operations of float64 only. No requests."""
         numpy = load_numpy()
@@ -61,20 +80,17 @@ class Centroids:
         return numpy.divide(products, lengths, out=numpy.full(products.shape, -numpy.inf), where=lengths > 0)  # type: ignore[no-any-return] # numpy is loaded late
 
     def nearest(self, distance: Distance, code: Codes, scales: Singles, count: int | None) -> list[int]:
-        """The numbers of the lists nearest to one code, or of all, in order: of equally near ones the first.
+        """The numbers of the lists that are read for one code, or of all, in order. No requests.
 
-        No requests.
+        These are the nearest, of equally near ones the first, and what `choose_lists` makes of them.
         """
-        numpy = load_numpy()
         if count is None or count >= self.count:
             return list(range(self.count))
+        numpy = load_numpy()
         rated = self.rate(distance, code, scales)[0]
-        least = numpy.partition(rated, self.count - count)[self.count - count]
-        chosen = rated > least
-        ties = numpy.flatnonzero(rated == least)[: count - int(chosen.sum())]
-        chosen[ties] = True
-        found: list[int] = numpy.flatnonzero(chosen).tolist()
-        return found
+        some = numpy.flatnonzero(rated >= numpy.partition(rated, self.count - count)[self.count - count])
+        # The sort is stable: of equally near ones the first comes first.
+        return choose_lists(some[numpy.argsort(-rated[some], kind="stable")[:count]])
 
     def _times(self, codes: Codes) -> Floats:
         """As `multiply` with the middles; what is made of these is made once for each kernel."""
@@ -110,6 +126,42 @@ class Centroids:
         return b"".join((head, self.scales.astype("<f4").tobytes(), self.codes.tobytes()))
 
 
+def choose_lists(nearest: Any) -> list[int]:
+    """The lists that are read, in order, by the numbers of the nearest ones, an array with the nearest first.
+
+    They are at least as many, and in `count_ranges` places at most: the smallest gaps between the nearest are filled,
+    and for that the farthest of these are left out. No requests.
+    """
+    numpy = load_numpy()
+    count = len(nearest)
+    ranges = count_ranges(count)
+    low, high = _STEPS // 4, _STEPS
+    if count <= ranges:
+        low = high
+    # More of the nearest never need fewer lists between: so the fewest that make enough are found by halves.
+    while low < high:
+        middle = (low + high) // 2
+        taken = count * middle // _STEPS
+        is_enough = taken + _count_between(numpy.sort(nearest[:taken]), ranges) >= count
+        low, high = (low, middle) if is_enough else (middle + 1, high)
+    places = numpy.sort(nearest[: count * low // _STEPS])
+    gaps = numpy.diff(places)
+    apart = numpy.sort(numpy.argsort(-gaps, kind="stable")[: ranges - 1])
+    apart = apart[gaps[apart] > 1]
+    firsts = places[numpy.concatenate([[0], apart + 1])].tolist()
+    lasts = places[numpy.concatenate([apart, [len(places) - 1]])].tolist()
+    return [number for first, last in zip(firsts, lasts, strict=True) for number in range(first, last + 1)]
+
+
+def _count_between(places: Any, ranges: int) -> int:
+    """How many lists lie between some, if these are read in that many ranges; they are given in order."""
+    numpy = load_numpy()
+    filled = len(places) - ranges
+    if filled <= 0:
+        return 0
+    return int(numpy.partition(numpy.diff(places), filled - 1)[:filled].sum()) - filled
+
+
 def decode_centroids(data: bytes, *, dimensions: int, name: str) -> Centroids:
     """What `Centroids.encode` wrote into object `name`. No requests; raises CorruptionError."""
     numpy = load_numpy()
@@ -143,7 +195,35 @@ def learn(distance: Distance, vectors: Singles, lists: int) -> Centroids | None:
     for group in groups:
         share = max(1, round(lists * len(group) / len(codes)))
         middles += [sample.middle(part) for part in sample.split(group, share)]
-    return _centroids(numpy.concatenate(middles))
+    return _in_order(distance, _centroids(numpy.concatenate(middles)))
+
+
+def _in_order(distance: Distance, middles: Centroids) -> Centroids:
+    """The same middles, those that are near to the same ones side by side."""
+    numpy = load_numpy()
+    order = numpy.concatenate(
+        [start + _chain(distance, middles.cut(start, start + _WINDOW)) for start in range(0, middles.count, _WINDOW)]
+    )
+    return Centroids(middles.codes[order], middles.scales[order], middles.squares[order])
+
+
+def _chain(distance: Distance, middles: Centroids) -> Any:
+    """Some middles in order: behind each the one, of those that are left, with which it has most neighbours in common.
+
+    As many neighbours count as lists are read at once.
+    """
+    numpy = load_numpy()
+    count = middles.count
+    rated = middles.rate(distance, middles.codes, middles.scales)
+    near = numpy.argsort(-rated, axis=1, kind="stable")[:, : count_probes(count, None) or count]
+    is_near = numpy.zeros((count, count), numpy.float32)
+    numpy.put_along_axis(is_near, near, 1.0, axis=1)
+    common = is_near.T @ is_near  # whole numbers below 2^24: exact
+    order = numpy.zeros(count, numpy.int64)
+    for place in range(1, count):
+        common[:, order[place - 1]] = -1.0
+        order[place] = common[order[place - 1]].argmax()
+    return order
 
 
 def _round(distance: Distance, codes: Codes, scales: Singles) -> Any:

@@ -48,8 +48,9 @@ _FEW_ROWS: Final = 256
 """… and with a single code, for which they are read once only."""
 
 
+@cache
 def load_numpy() -> Any:
-    """The package numpy; raises MissingExtraError naming the extra."""
+    """The package numpy, looked for once; raises MissingExtraError naming the extra."""
     return load("numpy", "vector")
 
 

@@ -24,7 +24,7 @@ GROWN: Final = 2
 UNEVEN: Final = 8
 """… when one of them is this many times as long as they are on average …"""
 SPREAD: Final = 1.5
-"""… or when this many times as many entries are read for the usual recall as when they were made."""
+"""… or when this many times as many entries are needed for the usual recall as when they were made."""
 CHANGED: Final = 0.25
 """The share of entries that must have changed before lists are made anew."""
 STALE: Final = 0.1
@@ -81,11 +81,11 @@ def _why_uneven(found: Calibration) -> str | None:
     mean = found.entries / found.lists
     if found.longest > UNEVEN * mean:
         return f"one of its {found.lists:,} lists has {found.longest:,} of {found.entries:,} entries"
-    from wormdb.engine.lists.probes import share_read
+    from wormdb.engine.lists.probes import share_needed
 
-    share, first = share_read(found), found.first / 10_000
+    share, first = share_needed(found), found.first / 10_000
     if share > SPREAD * first:
-        return f"{share:.1%} of its entries are read for the usual recall, and were {first:.1%} when it was made"
+        return f"{share:.1%} of its entries are needed for the usual recall, and were {first:.1%} when it was made"
     return None
 
 

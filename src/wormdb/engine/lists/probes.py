@@ -1,4 +1,11 @@
-"""How many lists of vectors are read for a share of the true answer: as was measured, or by a rule."""
+"""Which lists of vectors are read for a share of the true answer: how many by a rule, or more if that was measured.
+
+A measurement asks for what is stored. What will be asked for may lie elsewhere, so a rule that was measured on
+questions that were not stored says how many lists are read at least.
+
+Lists lie in an order in which near ones are side by side. Where the nearest are in many places, those between some of
+them are taken instead of the farthest ones: that finds about as much, and a cold process reads it by few requests.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from wormdb.format.list_run import Calibration
 
-__all__ = ["RECALL", "count_probes", "expect_recall", "share_read"]
+__all__ = ["RECALL", "count_probes", "count_ranges", "expect_recall", "share_needed", "share_read"]
 
 RECALL: Final = 0.95
 """The share of the true answer that is found on average, if a query asks for no other."""
@@ -17,6 +24,10 @@ _PROBES: Final = 2.4
 """Lists that are read for RECALL, as a multiple of the root of their number: measured on embeddings of texts."""
 _STEEPNESS: Final = 0.7
 """How the number of lists grows with the share that may be missed: also measured."""
+_RANGES: Final = 16
+"""Places in which the lists are that are read: as many ranges of an object as are asked for at once …"""
+_RANGE_LISTS: Final = 4
+"""… or one for this many lists, where these are more."""
 _SURE: Final = 0.9995
 """From this share on all lists are read."""
 _PARTS: Final = 10_000
@@ -26,22 +37,22 @@ _OVERSTATED_SHARE: Final = 0.3
 """… and at most this part of what is missed: where little is, it overstates little."""
 
 
-def count_probes(
-    lists: int, recall: float | None, calibration: Calibration | None = None, *, is_stale: bool = False
-) -> int | None:
-    """How many lists are read to find a share of the true answer; None for all. No requests.
-
-    A calibration that is stale is not trusted to need fewer lists than the rule: the data may have moved.
-    """
+def count_probes(lists: int, recall: float | None, calibration: Calibration | None = None) -> int | None:
+    """How many lists are read to find a share of the true answer; None for all. No requests."""
     wanted = RECALL if recall is None else recall
     if wanted >= _SURE:
         return None
-    more: float = pow((1.0 - RECALL) / (1.0 - wanted), _STEEPNESS)
-    probes = ceil(_PROBES * sqrt(lists) * more)
+    measured = 0
     if calibration is not None and calibration.points:
-        measured = _find_probes(calibration, wanted)
-        lists, probes = calibration.lists, max(measured, probes) if is_stale else measured
+        lists, measured = calibration.lists, _find_probes(calibration, wanted)
+    more: float = pow((1.0 - RECALL) / (1.0 - wanted), _STEEPNESS)
+    probes = max(ceil(_PROBES * sqrt(lists) * more), measured)
     return None if probes >= lists else probes
+
+
+def count_ranges(probes: int) -> int:
+    """In how many places the lists are that are read. No requests."""
+    return max(_RANGES, probes // _RANGE_LISTS)
 
 
 def _find_probes(calibration: Calibration, wanted: float) -> int:
@@ -68,9 +79,17 @@ def expect_recall(probes: int | None, calibration: Calibration | None) -> float 
 
 
 def share_read(calibration: Calibration, recall: float | None = None) -> float:
-    """The share of all vectors that is read to find a share of the true answer, as was measured. No requests."""
+    """The share of all vectors that a query reads to find a share of the true answer. No requests."""
     probes = count_probes(calibration.lists, recall, calibration)
     return 1.0 if probes is None else _between(calibration, probes, 2)
+
+
+def share_needed(calibration: Calibration) -> float:
+    """The share of all vectors that was measured to be enough for RECALL, if less than is read too. No requests.
+
+    It tells how well lists fit the vectors.
+    """
+    return _between(calibration, _find_probes(calibration, RECALL), 2)
 
 
 def _between(calibration: Calibration, probes: int, column: int) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import floor
+from math import ceil, floor
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.projection import parse_projection
 from wormdb.bql.tree import Filter, MatchAll
-from wormdb.engine.lists.probes import RECALL, count_probes, expect_recall
+from wormdb.engine.lists.probes import RECALL, count_probes, count_ranges, expect_recall
 from wormdb.errors import InvalidRequestError
 from wormdb.query.plan import Fetch, NearestScan, Node, Part, Rank, Residual
 from wormdb.query.request import BY_ID, PlanStrategy, QueryRequest
@@ -32,12 +32,15 @@ __all__ = [
     "why_exact",
 ]
 
-SHARE_USUAL: Final = 0.3
-"""If a filter finds this share of all documents or more, as many lists are read as without it."""
+MORE_LISTS_MAX: Final = 4.0
+"""With a filter as many times as many lists are read as it finds fewer documents, but not more than this …"""
+FEW_SHARE: Final = 2
+"""… unless it finds at most this many times the rows that are read without it: then all of them are."""
 ENOUGH_LEAST: Final = 2
 """Candidates beside the wanted rows that are scored by their documents at least …"""
 ENOUGH_SHARE: Final = 5
 """… one for each of this many wanted rows: codes put few of the best behind others …"""
+LEAST_SHARE: Final = 1e-9
 LISTS: Final = "lists"
 """The first name of a way by lists of an index."""
 _ONLY: Final = (LISTS, "only matches")
@@ -127,7 +130,7 @@ def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way
     """
     found = facts.find_vectors(near.path)
     assert found is not None, "without an index only an exact answer is possible"
-    probes: int | None = count_probes(found.lists, near.recall, found.calibration, is_stale=found.is_stale)
+    probes: int | None = count_probes(found.lists, near.recall, found.calibration)
     measured = None if found.is_stale else expect_recall(probes, found.calibration)
     recall = measured or near.recall or RECALL
     enough = near.k + max(near.k // ENOUGH_SHARE, ENOUGH_LEAST)
@@ -136,10 +139,11 @@ def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way
         reason = f"index {found.name}, {_lists(probes, found)}, recall about {_told(recall)}"
         yield NearestWay("nearest", f"lists of {found.name}", reason, rank(request, root), (LISTS,), tree)
         return
-    if probes is not None and share < SHARE_USUAL:
-        # Few of the rows of a list match, so more lists are needed; of very few matches all are.
-        is_few = share * facts.rows <= 2 * found.entries * probes / found.lists
-        probes = None if is_few or 2 * probes >= found.lists else 2 * probes
+    if probes is not None:
+        # Fewer rows of a list match, so more lists are needed, also where those that match lie elsewhere.
+        is_few = share * facts.rows <= FEW_SHARE * found.entries * probes / found.lists
+        probes = ceil(probes * min(1.0 / max(share, LEAST_SHARE), MORE_LISTS_MAX))
+        probes = None if is_few or probes >= found.lists else probes
     reason = f"index {found.name}, {_lists(probes, found)}"
     if names in {(), _ONLY}:
         only = Rank(Fetch(NearestScan(found.name, near, probes, find_ids())), near, enough)
@@ -158,7 +162,9 @@ def _told(recall: float) -> str:
 
 
 def _lists(probes: int | None, found: VectorFacts) -> str:
-    return "all lists" if probes is None else f"{probes:,} of {found.lists:,} lists"
+    if probes is None:
+        return "all lists"
+    return f"{'' if probes <= count_ranges(probes) else 'about '}{probes:,} of {found.lists:,} lists"
 
 
 def rank(request: QueryRequest, root: Node) -> Node:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 from wormdb.bql.search.expression import has_phrases
 from wormdb.bql.tree import MatchAll
 from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.lists.probes import count_ranges
 from wormdb.query.physical.question import filter_paths, order_paths
 from wormdb.query.plan import (
     ALL_IDS,
@@ -421,7 +422,7 @@ class _Estimator:
         probes = found.lists if node.probes is None else min(node.probes, found.lists)
         share = probes / found.lists
         is_large = found.bytes > LISTS_WHOLE_BYTES
-        requests = found.runs + (found.lists > 1) + (JOINED * probes if is_large else 0.0)
+        requests = found.runs + (found.lists > 1) + (min(JOINED * probes, count_ranges(probes)) if is_large else 0.0)
         size = found.bytes * (share if is_large else 1.0) + found.lists * (found.dimensions + 4.0)
         scanned = found.entries * share
         work = NEAREST + scanned * (CODE + found.dimensions * PRODUCT) + found.lists * found.dimensions * PRODUCT
