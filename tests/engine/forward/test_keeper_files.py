@@ -115,3 +115,23 @@ def test_in_the_background_somebody_comes_back_when_it_is_time() -> None:
     assert files.published == [2]
     worker.last()
     assert files.published == [2]
+
+
+def test_a_thread_that_waits_for_the_time_of_files_lets_a_database_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing waits for the thread, so it took as long as files may wait."""
+    rig, worker = Rig(), Worker()
+    ledger, files = kept(rig, "background", worker)
+    commit(rig, ledger)
+    slept: list[float] = []
+
+    def close_meanwhile(seconds: float) -> None:
+        slept.append(seconds)
+        ledger.finish()
+        worker.close()
+        rig.clock.advance(seconds)
+
+    monkeypatch.setattr(rig.clock, "sleep", close_meanwhile)
+    worker.last()
+    assert len(slept) == 1
+    assert slept[0] <= 0.1
+    assert files.published == [2]

@@ -364,11 +364,18 @@ class Keeper:
             return self._head.number - self._head.applied >= entries or self._head.tail_bytes >= size
 
     def _forward_when_due(self) -> None:
-        rest = self._files_rest
-        if self._waits_for_files and rest > 0:
-            self._clock.sleep(rest)
+        if self._waits_for_files:
+            self._let_files_wait()
         if self._is_due() and not self._is_left():
             self.forward()
+
+    def _let_files_wait(self) -> None:
+        """Let the time pass for which files may wait, in steps: closing a database waits for this thread."""
+        ends = self._clock.monotonic() + self._files_rest
+        while (rest := ends - self._clock.monotonic()) > 0:
+            if self._background is None or self._background.is_closed:
+                return
+            self._clock.sleep(min(rest, _REST_SECONDS))
 
     @property
     def _has_services(self) -> bool:
@@ -406,6 +413,7 @@ class Keeper:
 
 
 _LOOK_SECONDS = 0.5
+_REST_SECONDS = 0.05
 
 
 class Background:
@@ -437,6 +445,11 @@ class Background:
                 self._thread.start()
                 atexit.register(self.close)
             self._changed.notify()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called, which waits for the work that runs."""
+        return self._closed
 
     def close(self) -> None:
         """Finish what runs, but wait no longer than CLOSE_SECONDS for an answer of the store; drop what waits."""
