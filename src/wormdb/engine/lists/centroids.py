@@ -18,7 +18,7 @@ from wormdb.engine.lists.probes import count_probes, count_ranges
 from wormdb.format.frame import corrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from wormdb.bql.nearest import Distance
     from wormdb.engine.lists.codes import Codes, Floats, Singles
@@ -29,6 +29,7 @@ __all__ = [
     "SAMPLE_ROWS",
     "Centroids",
     "choose_lists",
+    "choose_ranges",
     "count_lists",
     "decode_centroids",
     "learn",
@@ -84,13 +85,20 @@ class Centroids:
 
         These are the nearest, of equally near ones the first, and what `choose_lists` makes of them.
         """
+        return _spread(self.nearest_ranges(distance, code, scales, count))
+
+    def nearest_ranges(
+        self, distance: Distance, code: Codes, scales: Singles, count: int | None
+    ) -> list[tuple[int, int]]:
+        """The same as ranges, each from a first number through a last one. No requests."""
         if count is None or count >= self.count:
-            return list(range(self.count))
-        numpy = load_numpy()
+            return [(0, self.count - 1)]
         rated = self.rate(distance, code, scales)[0]
-        some = numpy.flatnonzero(rated >= numpy.partition(rated, self.count - count)[self.count - count])
+        least = rated.copy()
+        least.partition(self.count - count)
+        some = (rated >= least[self.count - count]).nonzero()[0]
         # The sort is stable: of equally near ones the first comes first.
-        return choose_lists(some[numpy.argsort(-rated[some], kind="stable")[:count]])
+        return choose_ranges(some[(-rated[some]).argsort(kind="stable")[:count]])
 
     def _times(self, codes: Codes) -> Floats:
         """As `multiply` with the middles; what is made of these is made once for each kernel."""
@@ -127,7 +135,12 @@ class Centroids:
 
 
 def choose_lists(nearest: Any) -> list[int]:
-    """The lists that are read, in order, by the numbers of the nearest ones, an array with the nearest first.
+    """The numbers of the lists of `choose_ranges`, in order. No requests."""
+    return _spread(choose_ranges(nearest))
+
+
+def choose_ranges(nearest: Any) -> list[tuple[int, int]]:
+    """The lists that are read, as ranges in order, by the numbers of the nearest ones, an array with the nearest first.
 
     They are at least as many, and in `count_ranges` places at most: the smallest gaps between the nearest are filled,
     and for that the farthest of these are left out. No requests.
@@ -138,28 +151,34 @@ def choose_lists(nearest: Any) -> list[int]:
     low, high = _STEPS // 4, _STEPS
     if count <= ranges:
         low = high
+    order = nearest.argsort()
+    in_order = nearest[order]
     # More of the nearest never need fewer lists between: so the fewest that make enough are found by halves.
     while low < high:
         middle = (low + high) // 2
         taken = count * middle // _STEPS
-        is_enough = taken + _count_between(numpy.sort(nearest[:taken]), ranges) >= count
+        is_enough = taken + _count_between(in_order[order < taken], ranges) >= count
         low, high = (low, middle) if is_enough else (middle + 1, high)
-    places = numpy.sort(nearest[: count * low // _STEPS])
-    gaps = numpy.diff(places)
-    apart = numpy.sort(numpy.argsort(-gaps, kind="stable")[: ranges - 1])
-    apart = apart[gaps[apart] > 1]
-    firsts = places[numpy.concatenate([[0], apart + 1])].tolist()
-    lasts = places[numpy.concatenate([apart, [len(places) - 1]])].tolist()
-    return [number for first, last in zip(firsts, lasts, strict=True) for number in range(first, last + 1)]
+    places = in_order[order < count * low // _STEPS]
+    gaps = places[1:] - places[:-1]
+    apart = (-gaps).argsort(kind="stable")[: ranges - 1]
+    apart = numpy.sort(apart[gaps[apart] > 1])
+    firsts, lasts = places[apart + 1].tolist(), places[apart].tolist()
+    return list(zip([int(places[0]), *firsts], [*lasts, int(places[-1])], strict=True))
+
+
+def _spread(ranges: Iterable[tuple[int, int]]) -> list[int]:
+    return [number for first, last in ranges for number in range(first, last + 1)]
 
 
 def _count_between(places: Any, ranges: int) -> int:
     """How many lists lie between some, if these are read in that many ranges; they are given in order."""
-    numpy = load_numpy()
     filled = len(places) - ranges
     if filled <= 0:
         return 0
-    return int(numpy.partition(numpy.diff(places), filled - 1)[:filled].sum()) - filled
+    gaps = places[1:] - places[:-1]
+    gaps.partition(filled - 1)
+    return int(gaps[:filled].sum()) - filled
 
 
 def decode_centroids(data: bytes, *, dimensions: int, name: str) -> Centroids:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Codes: TypeAlias = "NDArray[np.int8]"
 
 __all__ = [
+    "encode_vector",
     "encode_vectors",
     "find_kernel",
     "load_numpy",
@@ -42,6 +43,8 @@ __all__ = [
 _STEPS: Final = 127
 _EXACT_DIMENSIONS: Final = 1_040
 """127 * 127 * 1,040 is below 2^24: sums of that many products are exact in float32."""
+_PLAIN_LEAST: Final = 1e-30
+"""Vectors whose greatest number is above have scales with all bits of float32."""
 _MANY_ROWS: Final = 1_024
 """Rows that are multiplied at once, so that their float32 stay in the cache of the processor …"""
 _FEW_ROWS: Final = 256
@@ -63,6 +66,18 @@ def encode_vectors(vectors: Singles) -> tuple[Codes, Singles]:
     divisors = numpy.where(scales > 0, scales, numpy.float32(1)).astype(numpy.float64)
     codes = numpy.rint(vectors.astype(numpy.float64) / divisors[:, None])
     return numpy.clip(codes, -_STEPS, _STEPS).astype(numpy.int8), scales
+
+
+def encode_vector(vector: Singles) -> tuple[Codes, Singles]:
+    """As `encode_vectors`, of one vector: a row, and its scale. No requests."""
+    numpy = load_numpy()
+    greatest = float(numpy.abs(vector).max(initial=0.0))
+    if not _PLAIN_LEAST < greatest:
+        return encode_vectors(vector[None])
+    scales = numpy.array((greatest / _STEPS,), numpy.float32)
+    # A scale of so many bits is off by so little that no number is rounded to more than 127.
+    codes = numpy.rint(vector[None] / scales.astype(numpy.float64))
+    return codes.astype(numpy.int8), scales
 
 
 def multiply(rows: Codes, others: Codes) -> Floats:
@@ -102,9 +117,9 @@ def multiply_parts(parts: Sequence[Codes], code: Codes) -> Floats:
     numpy = load_numpy()
     kernel = find_kernel()
     if kernel is not None:
-        packed, times = kernel.dots_pack(numpy.ascontiguousarray(code)), kernel.dots_packed
-        exact: Floats = numpy.concatenate([numpy.asarray(times(rows, packed)) for rows in parts])[:, 0]
-        return exact.astype(numpy.float64)
+        times, given = kernel.cdist, numpy.ascontiguousarray(code)
+        exact: Floats = numpy.concatenate([numpy.asarray(times(given, rows, "dot")) for rows in parts], axis=1)[0]
+        return exact
     kind = numpy.float32 if code.shape[1] <= _EXACT_DIMENSIONS else numpy.float64
     right = code[0].astype(kind)
     made = numpy.empty(sum(map(len, parts)), kind)
@@ -134,11 +149,11 @@ def rough_scores(distance: Distance, products: Floats, factors: Singles, scale: 
 
     `factors` is a column or two of each row, as payloads have them; `scale` that of the other code.
     """
-    first = factors[:, 0].astype(products.dtype)
     if distance == "euclidean":
         # d² = |a|² - 2ab + |b|², of which |b|² is the same for all.
+        first = factors[:, 0].astype(products.dtype)
         return 2.0 * scale * first * products - factors[:, 1].astype(products.dtype)
-    return products * first
+    return products * factors[:, 0]
 
 
 @cache

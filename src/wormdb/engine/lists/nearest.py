@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.lists.centroids import Centroids, decode_centroids
-from wormdb.engine.lists.codes import encode_vectors, load_numpy, multiply_parts, rough_scores
+from wormdb.engine.lists.codes import encode_vector, encode_vectors, load_numpy, multiply_parts, rough_scores
 from wormdb.engine.lists.slab import keep_slab, open_slab
 from wormdb.engine.lists.vector_kind import ONLY_LIST, VectorKind, list_key
 from wormdb.engine.state.view import id_key
@@ -53,7 +53,7 @@ class NearestReader:
         lists, in one round; then as `ListReader.read`. Raises CorruptionError, SnapshotTooOldError, MissingExtraError.
         """
         numpy = load_numpy()
-        code, scales = encode_vectors(numpy.frombuffer(array("f", near.vector), numpy.float32)[None])
+        code, scales = encode_vector(numpy.frombuffer(array("f", near.vector), numpy.float32))
         scale = float(scales[0])
         pieces = self._read(code, scales, probes)
         tail, tail_codes, tail_factors = self._tail = self._tail or self._encode_tail()

@@ -467,6 +467,13 @@ class Executor:
             taken += len(batch)
             if node.enough is not None and taken >= node.enough:
                 break
+        request = self.request
+        if request.projection is not None and request.projection.is_id and request.search is None:
+            bare = ranking.finish_ids()
+            if bare is not None:
+                if len(bare):
+                    yield bare
+                return
         found, scores = ranking.finish()
         self.scores.update(scores)
         if len(found):

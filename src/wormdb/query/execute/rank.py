@@ -6,6 +6,7 @@ and only rows that may be among the best are scored exactly; the answer is the s
 
 from __future__ import annotations
 
+from array import array
 from functools import cached_property
 from itertools import accumulate
 from math import frexp, fsum, ldexp, sqrt
@@ -16,10 +17,9 @@ from wormdb.engine.blocks.shelf import Label
 from wormdb.format import json
 from wormdb.format.path import get_direct
 from wormdb.format.vector import read_vector
-from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch, ReadBatch, RowBatch, join_documents
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, IdBatch, KeyBatch, ReadBatch, RowBatch, join_documents
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Iterator, Sequence
 
     from wormdb.engine.blocks.shelf import ColumnCache
@@ -89,6 +89,18 @@ class Ranking:
             return KeyBatch(list(scores)), scores
         starts = list(accumulate(map(len, wholes), initial=0))
         return join_documents(wholes).pick([starts[place] + row for _, _, place, row in self._found]), scores
+
+    def finish_ids(self) -> IdBatch | None:
+        """The best rows in their order, as their ids; None if what is stored of one of them is not known."""
+        found = sorted(self._found)[: self._near.k]
+        texts = []
+        for _, _, place, row in found:
+            batch = self._batches[place]
+            if not isinstance(batch, DocumentBatch) or batch.helds is None:
+                return None
+            texts.append(batch.helds[row].id)
+        ids = json.decode(b"[" + b",".join(texts) + b"]", name="document ids")
+        return IdBatch(ids, [-score for score, _, _, _ in found])
 
     def _values(self, batch: ReadBatch) -> Sequence[Any]:
         if isinstance(batch, ColumnBatch):
@@ -172,7 +184,7 @@ class ManyScorer:
 
         self._np = np
         self._near = near
-        self._own = np.array(near.vector, np.float64)
+        self._own = np.array(array("f", near.vector), np.float64)
 
     def choose(self, vectors: Sequence[array[float]], k: int, bound: float) -> list[int]:
         """The places of all vectors that may be among the best `k`, and may have a score of `bound`."""

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "LISTS",
     "NearestWay",
+    "find_lists",
+    "find_scan",
     "ids_request",
+    "lists_again",
     "matching_request",
     "propose_lists",
     "rank",
@@ -153,6 +156,25 @@ def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way
         tested = Rank(Residual(Fetch(NearestScan(found.name, near, probes)), tree), near, enough)
         what = f"lists of {found.name}, candidates tested"
         yield NearestWay("nearest", what, f"{reason}, candidates tested", rank(request, tested), _TESTED, tree)
+
+
+def find_lists(root: Node) -> Rank | None:
+    """What ranks the candidates of an index, in a way without a filter. No requests."""
+    ranked = root.child if isinstance(root, Part) else root
+    return ranked if isinstance(ranked, Rank) and find_scan(ranked) is not None else None
+
+
+def find_scan(ranked: Rank) -> NearestScan | None:
+    """The lists of which all candidates are ranked; None if something else decides about them. No requests."""
+    scan = ranked.child.child if type(ranked.child) is Fetch else None
+    return scan if type(scan) is NearestScan and scan.child is None else None
+
+
+def lists_again(ranked: Rank, near: Near) -> Rank:
+    """What `find_lists` found, for another vector of the same shape. No requests."""
+    scan = find_scan(ranked)
+    assert scan is not None, "it was found so"
+    return Rank(Fetch(NearestScan(scan.index, near, scan.probes)), near, ranked.enough)
 
 
 def _told(recall: float) -> str:

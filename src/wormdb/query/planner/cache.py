@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.tree.definition import Index
     from wormdb.query.physical.question import Way
-    from wormdb.query.plan import Cost, RejectedPlan
+    from wormdb.query.plan import Cost, Rank, RejectedPlan
     from wormdb.query.planner.template import PlanTemplate
     from wormdb.query.sources.source import Facts
 
@@ -46,6 +46,8 @@ class PlanChoice:
     """How much was kept then (`Residency.level`)."""
     template: PlanTemplate | None = None
     """The plan without its values, if that is all it takes."""
+    lists: Rank | None = None
+    """The nearest of all documents by lists of an index: what is the same for every vector."""
     patience: int = 0
     """How often it is used before another way is tried that is cheaper once its index is kept; 0 for always."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.bql.projection import fields_needed
-from wormdb.bql.tree import Filter, MatchAll, MatchNone, shape_text
+from wormdb.bql.tree import EVERYTHING, Filter, MatchAll, MatchNone, shape_text
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
@@ -253,8 +253,11 @@ def _nearest_plan(request: QueryRequest, near: Near, facts: Facts, cache: PlanCa
     resolved = nearest.resolve(near, facts)
     if cache is None:
         return _nearest_plans(request, _nearest_ways(request, resolved, facts), facts)[0]
-    key = (shape_key(request), nearest.shape_of(resolved))
-    if (choice := cache.find(key, facts)) is not None:
+    # Of all documents, what is shown of the nearest does not change how they are found.
+    is_plain = request.filter is EVERYTHING and request.strategy is None and not request.is_count
+    shape = (request.limit is None, bool(request.offset)) if is_plain else shape_key(request)
+    key = (shape, nearest.shape_of(resolved))
+    if (choice := cache.find_fresh(key, facts) if is_plain else cache.find(key, facts)) is not None:
         again = _nearest_again(request, resolved, facts, choice, cache)
         if again is not None:
             return again
@@ -264,7 +267,9 @@ def _nearest_plan(request: QueryRequest, near: Near, facts: Facts, cache: PlanCa
         way = ways[0][1]
         is_listed = way.names[0] == nearest.LISTS
         entries = Selectivity(facts).share(way.tree) * facts.rows if is_listed else _entries(plan.root, facts)
-        cache.keep(key, _choice(way.names, facts, plan, entries, is_simple=way.tree is request.filter))
+        choice = _choice(way.names, facts, plan, entries, is_simple=way.tree is request.filter)
+        lists = nearest.find_lists(way.root) if is_plain and is_listed else None
+        cache.keep(key, replace(choice, lists=lists))
     return plan
 
 
@@ -272,6 +277,9 @@ def _nearest_again(
     request: QueryRequest, near: Near, facts: Facts, choice: PlanChoice, cache: PlanCache
 ) -> QueryPlan | None:
     """The chosen way to the nearest with what this request asks for; None if it has to be chosen anew."""
+    if choice.lists is not None:
+        root = nearest.rank(request, nearest.lists_again(choice.lists, near))
+        return QueryPlan(root, "nearest", choice.reason, choice.cost, choice.rejected, is_cached=True)
     if choice.way[0] != nearest.LISTS:
         found = _planned_again(nearest.matching_request(request, near), facts, choice)
         if found is None:
