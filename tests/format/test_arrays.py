@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -114,3 +115,37 @@ def test_pandas_is_not_imported_and_works_afterwards() -> None:
 def test_a_moment_before_1970_is_the_same() -> None:
     date = datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC) - timedelta(days=40_000)
     assert scalar_of(date, pa.timestamp("ms", tz="UTC")).as_py() == date
+
+
+FORKS = """
+import importlib.abc, os, signal, sys, threading
+from wormdb.format import arrays
+import pyarrow as pa
+
+begun = threading.Event()
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas" and not begun.is_set():
+            begun.set()
+            threading.Event().wait(1)
+
+sys.meta_path.insert(0, Slow())
+arrays.VALUES_MAX = -1
+thread = threading.Thread(target=arrays.array_of, args=([1], pa.int64()))
+thread.start()
+assert begun.wait(60)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(arrays.array_of([1, 2], pa.int64()).to_pylist() != [1, 2])
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_that_is_forked_while_pandas_is_imported_makes_arrays() -> None:
+    """It waited for ever, for a thread that it did not have."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -60,7 +60,7 @@ class Expiring:
             if kind == "count":
                 call.result = notes.count({"at": {"$gt": _FIRST}})
             else:
-                found = notes.find({} if kind == "find" else {"at": {"$gt": _FIRST}})
+                found = notes.find({} if kind == "find" else {"at": {"$gt": _FIRST}}).to_list()
                 call.result = {one.id: {"_id": one.id, **{k: v for k, v in one.items() if k != "id"}} for one in found}
 
     def end(self, client: Client) -> None:

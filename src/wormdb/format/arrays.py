@@ -8,7 +8,9 @@ the values that have no plain buffer, and say what is wrong with a value.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from array import array
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -28,6 +30,19 @@ __all__ = ["array_of", "scalar_of"]
 VALUES_MAX: Final = 1_000_000
 """Values of a process that are made here: about as many as take the time of the import."""
 _made = 0
+_is_asked = False
+_first_question = threading.Lock()
+"""Held while Arrow is asked for the first time, and by forks.
+
+Arrow imports pandas then, behind a guard of its own. A child that is forked meanwhile has the guard, and not the thread
+that would open it: it would wait for ever.
+"""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_first_question.acquire,
+        after_in_parent=_first_question.release,
+        after_in_child=_first_question.release,
+    )
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -36,7 +51,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
     global _made  # noqa: PLW0603 - a count of the process, which may be a little wrong
     if _made > VALUES_MAX or not _would_import():
-        return pa.array(values, kind)
+        return _ask_arrow(values, kind)
     _made += len(values)
     types = set(map(type, values))
     is_whole = type(None) not in types
@@ -45,11 +60,11 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(values), kind)
     make = _lists if pa.types.is_list(kind) else _MAKERS.get(str(kind))
     if make is None or len(types) > 1:
-        return pa.array(values, kind)
+        return _ask_arrow(values, kind)
     try:
         buffers, *children = make(values, types.pop(), kind)
     except (OverflowError, ValueError):
-        return pa.array(values, kind)
+        return _ask_arrow(values, kind)
     valid = None if is_whole else _bits([value is not None for value in values])
     shown = [None if part is None else pa.py_buffer(part) for part in (valid, *buffers)]
     return pa.Array.from_buffers(kind, len(values), shown, children=children or None)
@@ -60,6 +75,18 @@ def scalar_of(value: Any, kind: pa.DataType | None = None) -> pa.Scalar:
     import pyarrow as pa
 
     return array_of((value,), kind or (pa.bool_() if type(value) is bool else pa.int64()))[0]
+
+
+def _ask_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    global _is_asked  # noqa: PLW0603 - whether the process ever asked
+    if _is_asked:
+        return pa.array(values, kind)
+    with _first_question:
+        made = pa.array(values, kind)
+    _is_asked = True
+    return made
 
 
 def _would_import() -> bool:

@@ -174,7 +174,7 @@ def test_an_index_of_vectors_tells_what_it_finds_and_that_it_is_outgrown(tmp_pat
         "Dimensions": "8",
         "Distance": "cosine",
         "Runs": "",
-        "Recall": f"about 0.982: {share:.0%} of all entries are read, in 5 lists",
+        "Recall": f"about 1: {share:.0%} of all entries are read, in 5 lists",
     }
     with wormdb.connect(url, settings=wormdb.Settings(forward="manual")) as database:
         database["things"].insert_many(as_rows(vectors[600:], start=600))
