@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, contents, doc, entry_at, ident, insert, save
+from wormdb.engine.commit import head as heads
 from wormdb.engine.commit.head import Head, is_recent
+from wormdb.engine.log import entries
 from wormdb.engine.log.entries import LogRecord
 from wormdb.engine.state.view import sequence_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError
@@ -26,6 +28,26 @@ MINUTE = KNOWLEDGE_MS_MAX / 1000
 def head_of(rig: Rig, store: Store | None = None) -> Head:
     """The head of a process that knows nothing yet."""
     return rig.ledger(store)._head
+
+
+class Growing:
+    """A log to which others add entries before each slot of it is asked for."""
+
+    ENTRIES_MAX = 5000
+
+    def __init__(self, rig: Rig, speed: int) -> None:
+        self.rig, self.speed = rig, speed
+        self.written = self.probes = 0
+        self.digest = bytes(32)
+        self.store = HookStore(rig.store)
+        self.store.before = self._before
+
+    def _before(self, verb: str, key: str) -> None:
+        if verb == "probe" and key != PATHS.root:
+            self.probes += 1
+            if self.written < self.ENTRIES_MAX:
+                self.digest = self.rig.fill(self.speed, start=self.written + 1, previous=self.digest)
+                self.written += self.speed
 
 
 def verbs(store: FaultStore) -> list[str]:
@@ -62,6 +84,40 @@ def test_a_refresh_with_nothing_new_is_one_request() -> None:
     before = store.requests
     head.refresh()
     assert verbs(store)[before:] == ["slot"]
+
+
+@pytest.mark.parametrize("speed", [1, 2, 5])
+def test_a_refresh_ends_however_fast_others_write(monkeypatch: pytest.MonkeyPatch, speed: int) -> None:
+    """Each slot is filled before it is asked for, so no round finds the end."""
+    for module in (heads, entries):
+        monkeypatch.setattr(module, "TAIL_PROBES_MAX", 8)
+    rig = Rig()
+    growing = Growing(rig, speed)
+    head = head_of(rig, growing.store)
+    head.refresh()
+    assert head.caught_up
+    assert 15 < head.number < growing.written
+    assert growing.written < Growing.ENTRIES_MAX, "it followed the log for as long as there was news"
+    before = growing.probes
+    growing.speed = 0
+    head.refresh()
+    assert head.number == growing.written
+    assert growing.probes - before <= 2 * growing.written
+
+
+def test_a_slot_far_ahead_is_asked_for_only_where_rounds_grow_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (heads, entries):
+        monkeypatch.setattr(module, "TAIL_PROBES_MAX", 8)
+    for tail, marks in ((6, []), (7, [7 + 16]), (14, [7 + 16]), (15, [7 + 16]), (40, [7 + 16, 15 + 32])):
+        rig = Rig()
+        rig.fill(tail)
+        store = rig.counted()
+        head = head_of(rig, store)
+        head.refresh()
+        assert head.number == tail
+        slots = [int(trace.key[-20:]) for trace in store.trace if trace.key != PATHS.root]
+        asked = [slot for slot, after in zip(slots, slots[1:], strict=False) if slot > after]
+        assert asked == marks, tail
 
 
 def test_a_refresh_learns_what_others_wrote_since() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from wormdb.engine.index.unique import UniqueOwners
-from wormdb.engine.log.entries import BEFORE_FIRST
+from wormdb.engine.log.entries import BEFORE_FIRST, Chase
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
 from wormdb.engine.state.prepared import after_events, from_root
@@ -288,15 +288,24 @@ class Head:
 
     def refresh(self) -> None:
         """Learn every entry there is now, by looks of 1, 2, 4, … entries. 1 GET if nothing is new. Raises as `look`."""
-        width = 1
-        while not self.look(width):
+        width, chase = 1, None
+        while not self.look(width, chase=chase):
             width = min(2 * width, TAIL_PROBES_MAX)
+            if chase is None and width == TAIL_PROBES_MAX:
+                chase = Chase()
 
-    def look(self, width: int = 1, first: Callable[[View], object] | None = None, asked: Ahead | None = None) -> bool:
+    def look(
+        self,
+        width: int = 1,
+        first: Callable[[View], object] | None = None,
+        asked: Ahead | None = None,
+        chase: Chase | None = None,
+    ) -> bool:
         """Learn what is there of the next `width` entries; whether that is all there is. `width` GETs at once.
 
         None if `asked` is the answer about the next one. The root is read too, if nothing is known or knowledge is
         not recent; a first look also calls `first` with what the root has, while the log is asked.
+        With a `chase` all there is means all that there was when its limit was found: 1 GET more until it is.
         Raises CorruptionError if the log does not chain.
         """
         just_opened = False
@@ -315,12 +324,17 @@ class Head:
                 ahead = self._log.ask(number)
                 first(self.view())
             just_opened, asked = False, None
-            tail = self._log.round(number, width if ahead is None else 1, ahead)
+            mark = None if chase is None else chase.next_mark(number)
+            tail = self._log.round(number, width if ahead is None else 1, ahead, mark)
             reached = self._follow(number, known, tail)
             with self.lock:
                 if reached is not None and self.opened and self._last.number >= reached:
-                    self.caught_up |= tail.ended
-                    return tail.ended
+                    ended = tail.ended
+                    if chase is not None:
+                        chase.limit = chase.limit or tail.limit
+                        ended |= chase.is_over(self._last.number)
+                    self.caught_up |= ended
+                    return ended
                 if reached is None and self._openings == opening:
                     log.info("%s: what was known at entry %d is too old, opening again", self._log.collection, number)
                     self.forget()

@@ -9,6 +9,9 @@ A probe that finds an entry serves none of its readers: more may be behind it. I
 and takes along those that have arrived meanwhile. A probe that asked for what is known by now has been in vain; its
 readers join the one that asks for what comes after, if there is one.
 
+Writers may add entries as fast as a sender finds them. So a wide probe asks for a slot far ahead too: if that is empty,
+all that its readers have to see is below it. There the sender stops, and takes along no more readers until then.
+
 A reader is told the error of a probe only if it could have been its own. The sender's deadline and an interrupt of its
 thread are not: another reader sends a probe then. Each reader stops waiting at its own deadline, and none waits for
 long for a probe that may never come back.
@@ -19,6 +22,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from wormdb.engine.log.entries import Chase
 from wormdb.errors import WormError
 from wormdb.settings import TAIL_PROBES_MAX
 from wormdb.system.deadline import attempt_lock, current
@@ -47,7 +51,7 @@ class _Reader:
     """A thread that wants a view; and the probe that it sends, if it sends one."""
 
     __slots__ = (
-        *("asked", "deadline", "error", "is_away", "is_served", "known", "number", "order"),
+        *("asked", "chase", "deadline", "error", "is_away", "is_served", "known", "number", "order"),
         *("readers", "sent", "wake", "width"),
     )
 
@@ -66,6 +70,8 @@ class _Reader:
         self.number = LogNumber(0)
         """Its probe asks for what comes after."""
         self.width = 1
+        self.chase: Chase | None = None
+        """Once its probes are as wide as they may be. The limit serves those that its probe served then."""
         self.asked: Ahead | None = None
         self.known: LogNumber | None = None
         """What was known before its first probe; None if nothing was."""
@@ -188,7 +194,7 @@ class GroupRead:
         if asked is None:
             self._begin(reader, takes_all=True)
         try:
-            ended = self._head.look(reader.width, first, asked)
+            ended = self._head.look(reader.width, first, asked, reader.chase)
         except WormError as error:
             self._fail(reader, error)
             return
@@ -201,10 +207,12 @@ class GroupRead:
                     if is_covered:
                         self._serve(sender)
                 self.asked_at = reader.sent if self.asked_at is None else max(self.asked_at, reader.sent)
-                if reader.known is None or reader.known == number:
+                if reader.chase is None and (reader.known is None or reader.known == number):
                     self.quiet = number
                 return
             reader.width = min(2 * reader.width, TAIL_PROBES_MAX)
+            if reader.chase is None and reader.width == TAIL_PROBES_MAX:
+                reader.chase = Chase()
             for sender in self._senders:
                 if sender.order > reader.order and sender.number >= number:
                     self._wake_of(reader)
@@ -218,6 +226,9 @@ class GroupRead:
     def _begin(self, reader: _Reader, *, takes_all: bool = False) -> None:
         """The probe of a reader is sent now; perhaps for all that wait."""
         with self._lock:
+            if reader.chase is not None and reader.chase.limit is not None:
+                reader.number = self._head.number  # its order and time stay those of the probe that found the limit
+                return
             if takes_all and self._queue:
                 reader.readers.update(self._queue)
                 self._queue.clear()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Probe, Store
 
-__all__ = ["BEFORE_FIRST", "Log", "LogRecord", "TailRound"]
+__all__ = ["BEFORE_FIRST", "Chase", "Log", "LogRecord", "TailRound"]
 
 BEFORE_FIRST = bytes(32)
 """What the first entry carries as the hash of the one before it."""
@@ -44,13 +44,41 @@ class TailRound(msgspec.Struct, frozen=True):
     """One round of guesses: the entries found in unbroken order, and the store's times.
 
     `ended` says that the number after the last record was not there. Times are None if the store
-    shows none.
+    shows none. `limit` is the number far ahead that was asked for too, if it was not there.
     """
 
     records: tuple[LogRecord, ...]
     ended: bool
     first: StoreTime | None
     last: StoreTime | None
+    limit: LogNumber | None = None
+
+
+class Chase:
+    """Where the log ended at most when it was looked for, so that a reader of a log that grows comes to an end.
+
+    Writers may add entries as fast as a process finds them. Once its rounds are as wide as they may be, it asks for
+    a slot far ahead, each time twice as far, until one is empty: whatever was acknowledged before is below that slot.
+    """
+
+    __slots__ = ("_distance", "limit")
+
+    def __init__(self) -> None:
+        """Nothing was looked for yet."""
+        self.limit: LogNumber | None = None
+        """A number at which there was no entry, after the chase began."""
+        self._distance = TAIL_PROBES_MAX
+
+    def next_mark(self, after: LogNumber) -> LogNumber | None:
+        """Which slot to ask for beside those that follow `after`; None if the limit is known."""
+        if self.limit is not None:
+            return None
+        self._distance *= 2
+        return LogNumber(after + self._distance)
+
+    def is_over(self, number: LogNumber) -> bool:
+        """Whether entries through `number` are all that there were."""
+        return self.limit is not None and number >= self.limit - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +128,14 @@ class Log:
                 return
             after, width, ahead = LogNumber(after + width), min(width * 2, TAIL_PROBES_MAX), None
 
-    def round(self, after: LogNumber, width: int, ahead: Iterator[Probe] | None = None) -> TailRound:
+    def round(
+        self, after: LogNumber, width: int, ahead: Iterator[Probe] | None = None, mark: LogNumber | None = None
+    ) -> TailRound:
         """Guess `width` numbers after `after` at once, which need not be the last. `width` GETs, none if asked `ahead`.
 
-        Raises CorruptionError.
+        1 more for `mark`, a number far ahead. Raises CorruptionError.
         """
-        if width == 1:
+        if width == 1 and mark is None:
             # One request alone gains nothing from another thread.
             number = LogNumber(after + 1)
             (probe,) = (self.store.probe(self.paths.entry(number)),) if ahead is None else ahead
@@ -113,7 +143,8 @@ class Log:
                 return TailRound((), ended=True, first=probe.time, last=probe.time)
             return self._round([number], [probe])
         numbers = [LogNumber(number) for number in range(after + 1, after + 1 + width)]
-        return self._round(numbers, self._probe_all([self.paths.entry(number) for number in numbers]))
+        asked = numbers if mark is None else [mark, *numbers]
+        return self._round(numbers, self._probe_all([self.paths.entry(number) for number in asked]), mark)
 
     def _probe_all(self, keys: list[str]) -> list[Probe]:
         """The answers about some slots, side by side; a thread asks for several if there are more than threads.
@@ -130,9 +161,9 @@ class Log:
             probe for found in self.pool.map(lambda part: list(map(self.store.probe, part)), parts) for probe in found
         ]
 
-    def _round(self, numbers: list[LogNumber], probes: list[Probe]) -> TailRound:
+    def _round(self, numbers: list[LogNumber], probes: list[Probe], mark: LogNumber | None = None) -> TailRound:
         records: list[LogRecord] = []
-        for number, probe in zip(numbers, probes, strict=True):
+        for number, probe in zip(numbers, probes if mark is None else probes[1:], strict=True):
             record = self._decode(number, probe)
             if record is None:
                 # A later number may be there already: it was created while we asked. What counts is
@@ -146,6 +177,7 @@ class Log:
             ended=len(records) < len(numbers),
             first=min(times) if known else None,
             last=max(times) if known else None,
+            limit=mark if mark is not None and probes[0].found is None else None,
         )
 
     def _decode(self, number: LogNumber, probe: Probe) -> LogRecord | None:
