@@ -18,6 +18,7 @@ ROWS = 4_000
 FIND_BY_INDEX = 150
 FIND_BY_ID = 60
 SEARCH_IDS = 140
+NEAREST_IDS = 440
 CURSOR_ROW = 15
 
 
@@ -76,6 +77,27 @@ def test_a_search_for_ids_and_scores() -> None:
         one, ten = count_calls(lambda: search(1)), count_calls(lambda: search(10))
         assert ten <= SEARCH_IDS
         assert ten - one <= 9
+
+
+def test_a_search_for_the_ids_of_the_nearest() -> None:
+    """The vector, the plan, the lists, the documents of candidates, exact scores and the rows."""
+    with wormdb.connect("memory://warm-nearest") as database:
+        glosses = database["glosses"]
+        glosses.insert_many(
+            {"id": f"g{row:05}", "embedding": [row % 31 - 15.0, row % 37 - 18.0, row % 41 - 20.0, 1.0]}
+            for row in range(ROWS)
+        )
+        glosses.forward()
+        glosses.create_vector_index("embedding", dimensions=4)
+
+        def search() -> None:
+            found = glosses.find(near={"embedding": {"vector": [3.0, 1.0, -2.0, 0.5], "k": 10}}, select=["_id"])
+            assert len([(row["id"], score) for row, score in found.scored()]) == 10
+
+        for _ in range(3):
+            search()
+        assert requests_of(glosses, search) == 1
+        assert count_calls(search) <= NEAREST_IDS
 
 
 def test_other_conditions_beside_the_one_that_the_index_has(things: Collection[Document]) -> None:

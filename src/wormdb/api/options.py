@@ -241,8 +241,8 @@ def check_query(
     but for a filter with functions: 1 GET, as they are now.
     """
     is_plain = filter is None and first is None and not is_single
-    if is_plain and (searching := _search_query(access, options)) is not None:
-        return searching
+    if is_plain and (ranked := _search_query(access, options) or _nearest_query(access, options)) is not None:
+        return ranked
     what = f"a query of {access.writer.name}"
     known = _KNOWN_OF_ONE if is_single else _KNOWN
     if not options.keys() <= known.keys():
@@ -314,7 +314,26 @@ def _search_query(access: Access[Any], options: Mapping[str, Any]) -> CheckedQue
     return CheckedQuery(request, access.ledger.collection)
 
 
+def _nearest_query(access: Access[Any], options: Mapping[str, Any]) -> CheckedQuery | None:
+    """The same for the nearest vectors, with names of fields at most."""
+    written, names = options.get("near"), options.get("select")
+    if written is None or not options.keys() <= _NEAREST:
+        return None
+    if options.get("populate") is not None or options.get("raw") is not None:
+        return None
+    if names is not None and (type(names) is not list or {*map(type, names)} != _TEXTS):
+        return None
+    from wormdb.bql.nearest import parse_near  # few queries ask for vectors
+
+    projection = None if names is None else _shown_fields(tuple(names))
+    request = QueryRequest(projection=projection, near=parse_near(written))
+    if access.writer.model is not None:
+        _tell_typos(access, access.writer.model, request)
+    return CheckedQuery(request, access.ledger.collection)
+
+
 _TEXTS: Final = {str}
+_NEAREST: Final = {"near", "select", "populate", "raw"}
 _SEARCHING: Final = {"search", "limit", "select", "populate", "raw"}
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wormdb.bql.nearest import DISTANCES
 from wormdb.engine.lists import codes
 from wormdb.engine.lists.centroids import count_lists, decode_centroids, learn
-from wormdb.engine.lists.codes import encode_vectors, find_kernel, multiply, squares
+from wormdb.engine.lists.codes import encode_vector, encode_vectors, find_kernel, multiply, multiply_parts, squares
 from wormdb.engine.lists.vector_kind import ONLY_LIST, VectorKind, list_key, make_vector_kind
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.format.vector import pack_vector
@@ -167,3 +167,20 @@ def test_options_make_the_same_kind_again() -> None:
     assert make_vector_kind(kind.options) == kind
     assert make_vector_kind({"field": "v", "dimensions": 3}) == VectorKind("v", 3, "cosine")
     assert list_key(258) == b"\x01\x02"
+
+
+@pytest.mark.parametrize("dimensions", [1, 384, 1_040, 4_096])
+def test_one_vector_is_encoded_and_multiplied_as_many_are(dimensions: int) -> None:
+    """Also where numbers are so small that scales lose bits, and where sums are the largest."""
+    for greatest in (1e-45, 3e-44, 1e-38, 1e-30, 1.0, 3e38, 0.0):
+        vectors = np.linspace(-greatest, greatest, 3 * dimensions).astype(np.float32).reshape(3, dimensions)
+        codes, scales = encode_vectors(vectors)
+        for row, vector in enumerate(vectors):
+            code, scale = encode_vector(vector)
+            assert (code == codes[row : row + 1]).all()
+            assert (scale == scales[row : row + 1]).all()
+    rows = np.full((5, dimensions), 127, np.int8)
+    rows[1] = -127
+    parts, code = [rows[:2], rows[2:]], rows[:1]
+    assert (multiply_parts(parts, code) == multiply(rows, code)[:, 0]).all()
+    assert multiply_parts(parts, code)[1] == -127 * 127 * dimensions

@@ -46,7 +46,7 @@ _ROUNDS: Final = 8
 _WINDOW: Final = 2_048
 """Lists that are put in order together."""
 _MAGIC: Final = b"VC1\0"
-_STEPS: Final = 16
+_STEPS: Final = 64
 """Parts of the nearest lists of which some are left out, where they lie in too many places."""
 _UNIT: Final = 4_095
 """The greatest number of a vector when it is rounded for a sum."""

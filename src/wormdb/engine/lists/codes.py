@@ -72,7 +72,7 @@ def encode_vector(vector: Singles) -> tuple[Codes, Singles]:
     """As `encode_vectors`, of one vector: a row, and its scale. No requests."""
     numpy = load_numpy()
     greatest = float(numpy.abs(vector).max(initial=0.0))
-    if not _PLAIN_LEAST < greatest:
+    if greatest <= _PLAIN_LEAST:
         return encode_vectors(vector[None])
     scales = numpy.array((greatest / _STEPS,), numpy.float32)
     # A scale of so many bits is off by so little that no number is rounded to more than 127.
