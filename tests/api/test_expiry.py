@@ -452,3 +452,22 @@ def test_a_class_may_change_its_mind() -> None:
         pytest.raises(SchemaMismatchError, match="say ttl and expireAt in the schema"),
     ):
         declared.model(Session)
+
+
+def test_what_has_ended_and_is_still_stored_can_be_erased() -> None:
+    world = World()
+    things = world.collection()
+    things.expire("at")
+    things.insert({"id": "a", "at": world.now + timedelta(seconds=1), "secret": "xyz"})
+    things.forward()
+    world.clock.advance(10)
+    assert things.find_by_id("a") is None
+    assert things.erase("a").number
+    assert things.count() == 0
+    world.clock.advance(2 * 3600)
+    world.databases[0].gc()
+    world.clock.advance(2 * 3600)
+    world.databases[0].gc()
+    assert list(world.databases[0].find_traces("things", "a")) == []
+    things.insert({"id": "a"})
+    assert things.count() == 1

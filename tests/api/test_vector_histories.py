@@ -75,8 +75,6 @@ class History:
         if verb in ("forward", "create", "drop", "renew", "rebuild", "note"):
             getattr(self, f"_{verb}")(database, things)
         elif verb == "erase":
-            if what in self.state and self.state[what].get("until") == PAST:
-                return  # one that has ended and is still stored cannot be erased before a forwarding: a known defect
             if what in self.state:
                 things.erase(what)
             self.state.pop(what, None)

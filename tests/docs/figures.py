@@ -15,6 +15,7 @@ from wormdb.cli.input.engine import auto_bytes
 from wormdb.engine.commit.offers import OFFER_SLOTS, TIDY_AT
 from wormdb.engine.commit.readers import PROBES_MAX
 from wormdb.engine.commit.turns import DOOR_EVERY
+from wormdb.engine.forward.rebuild_lists import PACKED_SPAN_BYTES, SPAN_BYTES
 from wormdb.engine.forward.rewrite import SWAP_BLOCKS, TURN_SWAPS
 from wormdb.engine.lists import calibrate, definition
 from wormdb.engine.lists import shelf as lists
@@ -184,6 +185,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("Objects up to {} are read whole", (mib(lists.WHOLE_BYTES_MAX),)),
         ("those at most {} apart by one request", (kib(lists.GAP_BYTES_MAX),)),
         ("pages of {} have one checksum", (kib(list_part.PAGE_BYTES),)),
+        ("so up to {}, or {} of compressed lists", (mib(SPAN_BYTES), mib(PACKED_SPAN_BYTES))),
     ],
     "docs/design/0031-removal.md": [
         ("**The last entries stay for {}** after the first swap", (_REMOVED,)),
@@ -386,6 +388,7 @@ FREE: dict[str, list[str]] = {
         "41 MB and 44 requests in a cold process, 13 to 20 ms of the processor",
         "table (1.4 MB, written again by each merge)",
         "two thirds of all lists, 28 MB",
+        "the most that one of five reads is 5.99 MB and not 6.06",
     ],
     "docs/design/0036-lists.md": ["40 MB written again, against 0.8 MB"],
     "docs/design/0032-servers.md": ["with 25 ms a GET and 100 ms a PUT, 64 connections"],

@@ -286,9 +286,9 @@ def test_every_list_is_in_one_span_and_spans_are_about_as_large_as_asked_for(fou
         own = [(first, length) for first, length in pages if span.has(first)]
         assert own or not pages
         # Pages that begin with the same list stay together.
-        last = max(own)[0] if own else b""
-        last = sum(length for first, length in own if first == last)
-        assert sum(length for _, length in own) - last <= size
+        last = max(own, default=(b"", 0))[0]
+        together = sum(length for first, length in own if first == last)
+        assert sum(length for _, length in own) - together <= size
     for first, _ in pages:
         assert sum(span.has(first) for span in spans) == 1
 

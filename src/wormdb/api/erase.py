@@ -79,7 +79,11 @@ def erase_document(access: Access[T], identity: Any, by: Author, *, missing_ok: 
         try:
             number = access.commit_event(DocumentErased(id=encoded), by, guard, *also).number
         except ConflictError:
-            continue  # another writer changed it meanwhile: that version is to be erased too
+            # Another writer changed it meanwhile: that version is to be erased too. Or its time is over and it is still
+            # stored: then it ends first.
+            if view.definition.expiry is not None:
+                access.ledger.expiry.remove()
+            continue
         is_forwarded = _finish(access, blobs)
         gone_after = moment(access.ledger.store_ms() + RETIRED_MS)
         return EraseResult(number, is_forwarded, wait_ms=RETIRED_MS, gone_after=gone_after)

@@ -8,15 +8,14 @@ the values that have no plain buffer, and say what is wrong with a value.
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 from array import array
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.wrappers import milliseconds
+from wormdb.system.forks import lock_against_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,18 +30,12 @@ VALUES_MAX: Final = 1_000_000
 """Values of a process that are made here: about as many as take the time of the import."""
 _made = 0
 _is_asked = False
-_first_question = threading.Lock()
-"""Held while Arrow is asked for the first time, and by forks.
+_first_question = lock_against_forks()
+"""Held while Arrow is asked for the first time.
 
 Arrow imports pandas then, behind a guard of its own. A child that is forked meanwhile has the guard, and not the thread
 that would open it: it would wait for ever.
 """
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_first_question.acquire,
-        after_in_parent=_first_question.release,
-        after_in_child=_first_question.release,
-    )
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
