@@ -3,6 +3,7 @@
 PUBLIC = {
     "clock": "time, sleep and randomness",
     "deadline": "how long a call may take, and locks that know it",
+    "forks": "locks that a fork waits for",
     "installed": "the version, and optional packages",
     "tracing": "the tracer that calls and requests tell of themselves",
     "types": "numbers and ids with types of their own",
