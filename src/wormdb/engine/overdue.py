@@ -20,6 +20,7 @@ from wormdb.engine.columns.scan import scan_columns
 from wormdb.engine.state.expiry import ExpiryRule, end_of
 from wormdb.engine.state.view import Overlay, StoredVersion, View
 from wormdb.engine.tree.entries import Range
+from wormdb.format.arrays import settle_arrow
 from wormdb.format.key import encode_key
 from wormdb.format.wrappers import milliseconds, moment
 
@@ -194,6 +195,7 @@ def _candidates(portion: Portion, path: str, last: datetime) -> pa.Array | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    settle_arrow()
     cells = portion.table.column(path)
     mask = pc.fill_null(pc.less_equal(cells, pa.scalar(last, cells.type)), False)
     return pc.indices_nonzero(mask)

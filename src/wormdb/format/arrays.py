@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     _Maker = Callable[[Sequence[Any], type, pa.DataType], tuple[Any, ...]]
 
-__all__ = ["array_of", "scalar_of"]
+__all__ = ["array_of", "scalar_of", "settle_arrow"]
 
 VALUES_MAX: Final = 1_000_000
 """Values of a process that are made here: about as many as take the time of the import."""
@@ -68,6 +68,14 @@ def scalar_of(value: Any, kind: pa.DataType | None = None) -> pa.Scalar:
     import pyarrow as pa
 
     return array_of((value,), kind or (pa.bool_() if type(value) is bool else pa.int64()))[0]
+
+
+def settle_arrow() -> None:
+    """Let Arrow look for pandas now, if it never did. For code that asks Arrow itself, which a fork must not meet."""
+    if not _is_asked:
+        import pyarrow as pa
+
+        _ask_arrow([0], pa.int64())
 
 
 def _ask_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

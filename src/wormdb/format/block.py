@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from wormdb.errors import InvalidRequestError
+from wormdb.format.arrays import settle_arrow
 from wormdb.format.blocklist import BlockEntry, ColumnStats, SidecarRef
 from wormdb.format.bulk import bulk_columns
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, EncodedColumn, encode_column
@@ -174,6 +175,7 @@ def write_new_block(
     import pyarrow.compute as pc
 
     assert keys[0] <= keys[-1], "rows come in ascending order of their ids"
+    settle_arrow()
     rows = len(keys)
     lengths = pc.binary_length(documents)
     sums = pc.cumulative_sum(pa.chunked_array([pa.array([0], pa.int64()), *lengths.chunks]))
@@ -259,6 +261,7 @@ def _table(
 ) -> pa.Table:
     import pyarrow as pa
 
+    settle_arrow()
     revs, seqs, fates = versions
     first, *others = [_with_companion(column) for column in typed]
     system = [

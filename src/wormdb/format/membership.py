@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from wormdb.format.arrays import settle_arrow
 from wormdb.format.frame import Count, FrameKind, corrupt, decode_frame, decode_message, encode_frame, encode_message
 from wormdb.format.root import ObjectRef
 from wormdb.settings import SIDECAR_BYTES_MAX
@@ -87,6 +88,7 @@ class MembershipFilter:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        settle_arrow()
         numbers = pa.Array.from_buffers(pa.uint64(), len(hashes), [None, pa.py_buffer(hashes)])
         numbers = _distinct(numbers.take(pc.sort_indices(numbers)))
         slots = len(numbers) * SLOTS_PER_KEY

@@ -18,6 +18,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.tree.nodes import NewNode, NodeMaker, StoreNodes
+from wormdb.format.arrays import settle_arrow
 from wormdb.format.frame import corrupt
 from wormdb.format.membership import HASH_BITS, FilterRun, decode_filter_run, encode_filter_run, key_hash
 
@@ -123,6 +124,7 @@ def _marks(hashes: Sequence[int], bits: int) -> Sequence[int]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    settle_arrow()
     # As numbers of Python they would take ten times the memory. Each step lets go of what the one before it made.
     packed = hashes if isinstance(hashes, array) else array("Q", hashes)
     numbers = pa.Array.from_buffers(pa.uint64(), len(packed), [None, pa.py_buffer(packed)])
