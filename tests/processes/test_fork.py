@@ -288,3 +288,37 @@ def test_what_needs_the_client_library_says_how_in_one_line_if_the_parent_used_i
     assert counted == "101 100"
     assert "a cloud store was used before the fork" in refused
     assert "connect in the child (gunicorn: post_fork)" in refused
+
+
+IMPORTING = """
+import importlib.abc, os, signal, sys, threading, warnings
+import wormdb
+warnings.simplefilter("ignore", DeprecationWarning)
+database = wormdb.connect("memory://")
+begun = threading.Event()
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "wormdb.query.plan" and threading.current_thread() is not threading.main_thread():
+            begun.set()
+            threading.Event().wait(1)
+
+assert "wormdb.query.plan" not in sys.modules
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=__import__, args=("wormdb.query.plan",))
+thread.start()
+assert begun.wait(60)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    import wormdb.query.plan
+    os._exit(0)
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_waits_until_no_thread_imports() -> None:
+    """A child waited for ever for the lock of a module that a thread of the parent was importing."""
+    done = subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -12,6 +12,8 @@ import os
 from typing import Protocol
 from weakref import WeakSet
 
+from wormdb.system.forks import wait_for_imports
+
 __all__ = ["ForkFollower", "follow_forks"]
 
 
@@ -41,4 +43,4 @@ def _follow() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_follow)
+    os.register_at_fork(before=wait_for_imports, after_in_child=_follow)
