@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
-from wormdb.api.pymongo_names import unknown_argument
+from wormdb.api.pymongo_names import refuse_unknown_argument
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import ACTOR_BYTES_MAX, METADATA_BYTES_MAX, Settings
 from wormdb.system import tracing
@@ -75,10 +75,8 @@ def _bounded(method: F, kind: CallKind) -> F:
                 return traced(operation, self, lambda: method(self, *given, **named))
             return method(self, *given, **named)
         except TypeError as error:
-            told = unknown_argument(method, given, named)
-            if told is None:
-                raise
-            raise told from error
+            refuse_unknown_argument(method, given, named, error)
+            raise
         finally:
             end(token)
 

@@ -22,7 +22,7 @@ __all__ = [
     "UnknownArgumentError",
     "UnknownNameError",
     "explained",
-    "unknown_argument",
+    "refuse_unknown_argument",
     "unknown_name",
 ]
 
@@ -207,7 +207,7 @@ class PymongoNames:
             raise unknown_name(next((kind for kind in kinds if kind in NAMES), type(self).__name__), name, self)
 
 
-def unknown_argument(method: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> Exception | None:
+def _unknown_argument(method: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> Exception | None:
     """The error for a call whose arguments do not fit, if it can say more than Python does. No requests."""
     signature = inspect.signature(method)
     try:
@@ -244,6 +244,15 @@ _PLACES: Final[Mapping[str, str]] = {"to_list": "write found.limit(100).to_list(
 _BY_PLACE: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
+def refuse_unknown_argument(
+    method: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any], error: TypeError
+) -> None:
+    """Raise UnknownArgumentError for a call that Python refused, if there is more to say than it did. No requests."""
+    told = _unknown_argument(method, given, named)
+    if told is not None:
+        raise told from error
+
+
 def explained(method: F) -> F:
     """A call that says what to do about an argument that pymongo has and it has not."""
 
@@ -252,9 +261,7 @@ def explained(method: F) -> F:
         try:
             return method(self, *given, **named)
         except TypeError as error:
-            told = unknown_argument(method, given, named)
-            if told is None:
-                raise
-            raise told from error
+            refuse_unknown_argument(method, given, named, error)
+            raise
 
     return cast("F", call)
