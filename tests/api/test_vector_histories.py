@@ -16,11 +16,15 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.api.test_vector_index import plans
-from tests.engine.sweeps.projections import tiny_lists
+from tests.engine.sweeps.projections import odd_merges, tiny_lists
 from tests.jobs.rig import empty_place, pipeline
+from tests.simulation.nodes import tiny_objects
 from wormdb.bql.match import compile_filter
-from wormdb.bql.nearest import Distance, Near, nearest
+from wormdb.bql.nearest import DISTANCES, Distance, Near, nearest
 from wormdb.bql.parse import parse_filter
+from wormdb.bql.search.fields import parse_fields
+from wormdb.bql.search.rank import rank_documents
+from wormdb.bql.search.search import SearchQuery
 from wormdb.errors import InvalidRequestError
 from wormdb.query.request import QueryRequest
 
@@ -28,10 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wormdb import Collection, Database, Document
+    from wormdb.engine.forward.renew import ListRenewal
 
 MANUAL = wormdb.Settings(forward="manual", forward_interval_ms=0, block_bytes=500, stage_bytes=900)
 PAST, LATER = datetime(2001, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-INDEXES: dict[str, Distance] = {"v": "euclidean", "deep.v": "cosine"}
+FIELDS = ("v", "deep.v")
+SEARCHES = ("red", "shoe OR blue", "-red blue", '"red shoe"')
 FILTERS: tuple[dict[str, Any], ...] = ({}, {"n": 1}, {"n": {"$lte": 2}, "v": {"$exists": True}})
 
 VECTORS = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=2).filter(any)
@@ -46,16 +52,20 @@ ROWS = st.fixed_dictionaries(
 )
 BATCHES = st.dictionaries(st.integers(0, 11), ROWS | st.none(), min_size=1, max_size=5)
 """By id what is saved; None is a deletion."""
-STEPS = st.lists(
+_ANY = st.lists(
     st.tuples(st.just("batch"), BATCHES)
     | st.tuples(st.just("batch"), BATCHES)
     | st.tuples(st.just("commit"), BATCHES)
     | st.tuples(st.just("roll back"), BATCHES)
     | st.tuples(st.just("refused"), BATCHES)
     | st.tuples(st.just("erase"), st.integers(0, 11))
-    | st.tuples(st.sampled_from(["forward", "forward", "create", "drop", "renew", "rebuild", "note"]), st.none()),
+    | st.tuples(st.just("create"), st.tuples(*[st.sampled_from(DISTANCES)] * 2))
+    | st.tuples(st.just("begin"), st.tuples(st.sampled_from(["v", "deep.v", "text"]), st.integers(0, 3)))
+    | st.tuples(st.sampled_from(["forward", "forward", "clear", "drop", "renew", "rebuild", "note"]), st.none()),
     max_size=14,
 )
+STEPS = _ANY | _ANY.map(lambda steps: [("create", ("dot_product", "cosine")), *steps])
+"""Half of the histories have indexes from the start: what does not fit them is refused then."""
 
 
 class History:
@@ -66,13 +76,16 @@ class History:
         self.state: dict[int, dict[str, Any]] = {}
         self.noted: list[tuple[int, dict[int, dict[str, Any]]]] = []
         self.has_indexes = False
+        self.distances: dict[str, Distance] = {"v": "euclidean", "deep.v": "cosine"}
 
     def step(self, place: int, verb: str, what: Any) -> None:
         database = self.databases[place % 2]
         if self.has_indexes and isinstance(what, dict):  # of what is refused see `refused`
             what = {number: None if row is None else fitting(row) for number, row in what.items()}
         things = database["things"]
-        if verb in ("forward", "create", "drop", "renew", "rebuild", "note"):
+        if verb in ("create", "begin"):
+            getattr(self, f"_{verb}")(things, *what)
+        elif not isinstance(what, dict | int):
             getattr(self, f"_{verb}")(database, things)
         elif verb == "erase":
             if what in self.state:
@@ -108,11 +121,17 @@ class History:
     def _forward(self, _: Database, things: Collection[Document]) -> None:
         things.forward()
 
-    def _create(self, _: Database, things: Collection[Document]) -> None:
+    def _clear(self, _: Database, things: Collection[Document]) -> None:
+        """All documents go, and so does every entry of every run."""
+        things.delete_many({})
+        self.state = {number: document for number, document in self.state.items() if document.get("until") == PAST}
+
+    def _create(self, things: Collection[Document], *distances: Distance) -> None:
         if self.has_indexes:
             return
+        self.distances = dict(zip(FIELDS, distances, strict=True))
         try:
-            for field, distance in INDEXES.items():
+            for field, distance in self.distances.items():
                 things.create_vector_index(field, dimensions=2, distance=distance)
             things.create_text_index("text")
         except InvalidRequestError:
@@ -133,6 +152,17 @@ class History:
         if self.has_indexes:
             things._ledger.tend_lists(lambda lists: lists.renew("v"))
 
+    def _begin(self, things: Collection[Document], name: str, steps: int) -> None:
+        """Make lists anew by some steps; another process, a rebuild or a drop comes before the last."""
+
+        def begin(lists: ListRenewal) -> None:
+            found = lists._begin(name)
+            for _ in range(steps):
+                found = lists._step(name) if found is None else found
+
+        if self.has_indexes:
+            things._ledger.tend_lists(begin)
+
     def _rebuild(self, database: Database, _: Collection[Document]) -> None:
         pipeline(database, collection="things").rebuild()
 
@@ -152,7 +182,7 @@ class History:
         assert self.databases[0].verify(["things"])[0].findings == ()
 
     def check_found(self, things: Any, state: dict[int, dict[str, Any]]) -> None:
-        for field, distance in INDEXES.items():
+        for field, distance in self.distances.items():
             for written in FILTERS:
                 for exact in (True, False) if self.has_indexes else (True,):
                     asked = {"vector": [1.0, 2.0], "k": 4, "exact": exact, "distance": distance}
@@ -163,9 +193,16 @@ class History:
                     assert set(found) <= set(truth), "within state and filter, with the right scores"
                     assert found == [each for each in truth if each in found], "in order"
                     assert len({identity for identity, _ in found}) == len(found), "no doubles"
+        living = [document for document in state.values() if document.get("until") != PAST]
+        fields = parse_fields(["text"], None)
+        for text in SEARCHES:
+            ranked = [(row["_id"], score) for score, row in rank_documents(SearchQuery(text).over(fields), living)]
+            for asked_for in ({"query": text, "fields": ["text"]}, text) if self.has_indexes else ():
+                found = [(row["id"], score) for row, score in things.find(search=asked_for).scored()]
+                assert found == ranked, asked_for
 
     def check_plans(self, things: Collection[Document]) -> None:
-        for field, distance in INDEXES.items():
+        for field, distance in self.distances.items():
             tree = parse_filter(FILTERS[2])
             near = Near(tuple(field.split(".")), (1.0, 2.0), 4, distance, is_exact=True)
             truth = self.truth(field, distance, FILTERS[2], self.state)
@@ -213,7 +250,9 @@ def write(target: Any, state: dict[int, dict[str, Any]], batch: dict[int, Any]) 
 def run(steps: Iterable[tuple[str, Any]]) -> None:
     url = empty_place()
     with (
+        tiny_objects(step_entries=4),
         tiny_lists(),
+        odd_merges(),
         wormdb.connect(url, settings=MANUAL) as one,
         wormdb.connect(url, settings=MANUAL) as other,
     ):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.mutants_endings import ENDING_MUTANTS, ERASING_MUTANTS, run_erasing
+from tests.simulation.mutants_lists import LIST_MUTANTS
 from tests.simulation.mutants_offers import OFFER_MUTANTS
 from tests.simulation.mutants_projection import PROJECTION_MUTANTS
 from tests.simulation.mutants_transactions import TRANSACTION_MUTANTS
@@ -56,7 +57,9 @@ class NotedMutants:
         self.run(seed, mutant.workload, mutant.focus)
 
 
-ONE_COLLECTION = NotedMutants([*MUTANTS, *PROJECTION_MUTANTS, *OFFER_MUTANTS, *ENDING_MUTANTS], run_seed, 400)
+ONE_COLLECTION = NotedMutants(
+    [*MUTANTS, *PROJECTION_MUTANTS, *OFFER_MUTANTS, *ENDING_MUTANTS, *LIST_MUTANTS], run_seed, 400
+)
 ERASURES = NotedMutants(ERASING_MUTANTS, run_erasing, 60)
 SEVERAL_COLLECTIONS = NotedMutants(TRANSACTION_MUTANTS, run_transacting, 100)
 

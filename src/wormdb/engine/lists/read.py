@@ -299,21 +299,35 @@ class ListReader:
         return found
 
 
+def can_read(view: View, index: Index) -> bool:
+    """Whether the lists of an index can answer for a view. No requests.
+
+    Not if the root below it is from before the index was ready, or was another one of that name.
+    """
+    status = view.definition.indexes.get(index.name)
+    if status is None or status.state != "ready" or status.index != index or not index.kind:
+        return False
+    if view.place is None:
+        return True
+    found = view.place.root.index(index.name)
+    if found is None or found.lists is None or view.outdates(index):
+        return False
+    return found.definition == encode_index(index) and is_whole(found)
+
+
 def read_lists(view: View, index: Index, shelf: ListShelf) -> ListReader | None:
     """A list index at the state of a view; None if it cannot answer for it: then a scan must. No requests.
 
     If blocks were attached since the root, they are read: 1 GET each. Raises UnsupportedFormatError.
     """
-    status = view.definition.indexes.get(index.name)
-    if status is None or status.state != "ready" or status.index != index or not index.kind:
+    if not can_read(view, index):
         return None
     place = view.place
     head, folder = ListHead(), None
     if place is not None:
         found = place.root.index(index.name)
-        is_same = found is not None and found.definition == encode_index(index) and is_whole(found)
-        if found is None or found.lists is None or not is_same or view.outdates(index):
-            return None
+        assert found is not None, "it can be read"
+        assert found.lists is not None, "it can be read"
         head, folder = found.lists, shelf.folder(place.root, index.name)
     attached = view.overlay.attached(view.number)
     newest = list(merge_newest([iter(view.overlay.scan(view.number)), *(one.base.scan() for one in attached)]))

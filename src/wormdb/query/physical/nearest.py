@@ -65,10 +65,10 @@ class NearestWay:
 
 
 def resolve(near: Near, facts: Facts) -> Near:
-    """What is asked for, by the distance of the index if none was given. No requests.
+    """What is asked for, by the distance of the index if none was given, and exactly if its lists cannot answer yet.
 
-    Raises InvalidRequestError if no index serves it and an exact answer was not asked for, and for a vector of another
-    length than the index has.
+    No requests. Raises InvalidRequestError if no index serves it and an exact answer was not asked for, and for a
+    vector of another length than the index has.
     """
     what = f"near {near.field}"
     found = facts.find_vectors(near.path)
@@ -90,7 +90,9 @@ def resolve(near: Near, facts: Facts) -> Near:
             reason=f"index {found.name} is by {found.distance}, not by {near.distance}",
             fix="leave out distance, or ask with exact=True",
         )
-    return near.by(near.distance or found.distance)
+    resolved = near.by(near.distance or found.distance)
+    # The root that is known may be from before the index was ready: its documents answer.
+    return resolved if found.is_ready or resolved.is_exact else replace(resolved, is_exact=True)
 
 
 def matching_request(request: QueryRequest, near: Near) -> QueryRequest:

@@ -289,6 +289,8 @@ class VectorFacts:
     """What its lists find, if that was measured."""
     is_stale: bool = False
     """Whether much has changed since."""
+    is_ready: bool = True
+    """Whether its lists can answer for every document of the state; if not, every match is scored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wormdb.engine.lists.centroids import count_lists
 from wormdb.engine.lists.definition import is_stale, kind_for
 from wormdb.engine.lists.nearest import NearestReader
-from wormdb.engine.lists.read import read_lists
+from wormdb.engine.lists.read import can_read, read_lists
 from wormdb.engine.lists.vector_kind import VectorKind
 from wormdb.query.sources.source import VectorFacts
 
@@ -23,7 +23,7 @@ __all__ = ["find_vector_facts", "open_nearest", "prepare_nearest"]
 
 
 def find_vector_facts(view: View) -> tuple[VectorFacts, ...]:
-    """The indexes of vectors that answer for a view, of each path the first by name. No requests."""
+    """The ready indexes of vectors of a view, of each path the first by name that answers for it. No requests."""
     found: dict[tuple[str, ...], VectorFacts] = {}
     for index in view.definition.indexes.lists:
         if index.kind != VectorKind.name:
@@ -32,8 +32,11 @@ def find_vector_facts(view: View) -> tuple[VectorFacts, ...]:
         assert isinstance(kind, VectorKind)
         stored = None if view.place is None else view.place.root.index(index.name)
         changes = 0 if view.place is None else view.place.root.changes
-        if view.place is None or (stored is not None and stored.lists is not None and not view.outdates(index)):
-            found.setdefault(kind.path, _facts_of(index.name, kind, stored, changes))
+        made = _facts_of(index.name, kind, stored, changes)
+        if not can_read(view, index):
+            made = VectorFacts(index.name, kind.path, kind.dimensions, kind.distance, is_ready=False)
+        if kind.path not in found or (made.is_ready and not found[kind.path].is_ready):
+            found[kind.path] = made
     return tuple(found.values())
 
 
@@ -76,5 +79,5 @@ def open_nearest(view: View, name: str, ledger: Ledger) -> NearestReader:
 def prepare_nearest(view: View, path: Path, ledger: Ledger) -> None:
     """Read what an index of vectors on a path needs before its lists. Costs as `NearestReader.prepare`."""
     for facts in find_vector_facts(view):
-        if facts.path == path:
+        if facts.path == path and facts.is_ready:
             open_nearest(view, facts.name, ledger).prepare()
