@@ -10,22 +10,21 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.lists.centroids import Centroids, decode_centroids
 from wormdb.engine.lists.codes import encode_vector, encode_vectors, load_numpy, multiply_parts, rough_scores
-from wormdb.engine.lists.slab import keep_slab, open_slab
-from wormdb.engine.lists.vector_kind import ONLY_LIST, VectorKind, list_key
+from wormdb.engine.lists.slab import ONLY_RANGE, VectorPiece, keep_slab, open_slab
 from wormdb.engine.state.view import id_key
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from wormdb.bql.nearest import Near
     from wormdb.engine.lists.codes import Codes, Floats, Singles
     from wormdb.engine.lists.read import ListReader
-    from wormdb.engine.lists.slab import VectorPiece
+    from wormdb.engine.lists.vector_kind import VectorKind
 
 __all__ = ["NearestReader"]
 
@@ -44,7 +43,7 @@ class NearestReader:
 
     reader: ListReader
     kind: VectorKind
-    _tail: tuple[list[bytes], Codes, Singles] | None = field(default=None, init=False)
+    _tail: VectorPiece | None = field(default=None, init=False)
 
     def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = None) -> Iterator[bytes]:
         """Keys of ids in the order of rough scores, the best first: of the nearest `probes` lists or all, and the tail.
@@ -54,33 +53,33 @@ class NearestReader:
         """
         numpy = load_numpy()
         code, scales = encode_vector(numpy.frombuffer(array("f", near.vector), numpy.float32))
-        scale = float(scales[0])
+        tail = self._tail = self._tail or self._encode_tail()
         pieces = self._read(code, scales, probes)
-        tail, tail_codes, tail_factors = self._tail = self._tail or self._encode_tail()
-        parts, factors = [piece.codes for piece in pieces], [piece.factors for piece in pieces]
-        if tail:
-            parts, factors = [*parts, tail_codes], [*factors, tail_factors]
-        if not parts:
+        if len(tail.codes):
+            pieces.append(tail)
+        if not pieces:
             return
-        scores = rough_scores(self.kind.distance, multiply_parts(parts, code), numpy.concatenate(factors), scale)
-        starts = list(accumulate(map(len, parts), initial=0))
-        for start, piece in zip(starts, pieces, strict=False):
-            if piece.hidden is not None:
-                scores[start + piece.hidden] = -numpy.inf
+        factors = numpy.concatenate([piece.factors for piece in pieces], axis=1)
+        products = multiply_parts([piece.codes for piece in pieces], code)
+        scores = rough_scores(self.kind.distance, products, factors, float(scales[0]))
+        if any(piece.has_hidden for piece in pieces):
+            scores = numpy.where(numpy.isnan(scores), -numpy.inf, scores)
+        starts = list(accumulate([len(piece.codes) for piece in pieces], initial=0))
         touched = self.reader.touched
         seen: set[bytes] = set()
-        for place in _best_first(scores):
+
+        def key_at(place: int) -> bytes | None:
+            """The key of an entry; None if the tail says otherwise."""
             number = bisect_right(starts, place) - 1
-            row = place - starts[number]
-            if number == len(pieces):
-                key = tail[row]
-            else:
-                key = id_key(pieces[number].ids[row])
-                if key in touched:
-                    continue
-            if key not in seen and (among is None or key in among):
-                seen.add(key)
-                yield key
+            piece = pieces[number]
+            key = id_key(piece.ids[piece.start + place - starts[number]])
+            return None if piece is not tail and key in touched else key
+
+        for places in _best_first(scores):
+            for key in _in_order(places, scores, key_at):
+                if key is not None and key not in seen and (among is None or key in among):
+                    seen.add(key)
+                    yield key
 
     def prepare(self) -> None:
         """Read what `candidates` needs before its lists: 1 GET for what was learned and for each object, one round."""
@@ -88,14 +87,13 @@ class NearestReader:
 
     def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[VectorPiece]:
         trained = self._learned()
-        if trained is None:
-            keys: Sequence[bytes] = (ONLY_LIST,)
-        else:
+        ranges = [ONLY_RANGE]
+        if trained is not None:
             middles = _decoded(trained, self.kind.dimensions)
-            keys = list(map(list_key, middles.nearest(self.kind.distance, code, scales, probes)))
+            ranges = middles.nearest_ranges(self.kind.distance, code, scales, probes)
         slab = open_slab(self.reader)
         size = slab.size
-        found = slab.read(self.reader, keys)
+        found = slab.read(self.reader, ranges)
         if slab.size != size:
             keep_slab(self.reader, slab)
         return found
@@ -114,24 +112,35 @@ class NearestReader:
 
     # --- the tail ---
 
-    def _encode_tail(self) -> tuple[list[bytes], Any, Any]:
+    def _encode_tail(self) -> VectorPiece:
         """The vectors of changed documents as codes, made once for each state."""
         numpy = load_numpy()
-        texts = {id_key(held.id): held.document for held in self.reader.tail if held.document is not None}
-        rows, vectors = self.kind.read_vectors(json.decode_documents(texts.values(), name="document"))
-        changed = list(texts)
-        keys = [changed[row] for row in rows]
+        held = [each for each in self.reader.tail if each.document is not None]
+        rows, vectors = self.kind.read_vectors(
+            json.decode_documents([each.document or b"" for each in held], name="document")
+        )
         matrix = numpy.frombuffer(b"".join(vectors or [array("f")]), numpy.float32)
         codes, scales = encode_vectors(matrix.reshape(len(rows), self.kind.dimensions))
-        return keys, codes, self.kind.make_factors(codes, scales)
+        factors = self.kind.make_factors(codes, scales).T
+        return VectorPiece(codes, factors, [held[row].id for row in rows], 0, has_hidden=False)
 
 
-def _best_first(scores: Floats) -> Iterator[int]:
+def _in_order(places: Sequence[int], scores: Floats, key_at: Callable[[int], bytes | None]) -> Iterable[bytes | None]:
+    """The keys at some places, which are in order of score; of equal scores in order of key.
+
+    So the same entries are in the same order, wherever they lie.
+    """
+    found = scores[places]
+    if (found[1:] != found[:-1]).all():
+        return map(key_at, places)
+    keys = [key_at(place) or b"" for place in places]
+    order = sorted(range(len(keys)), key=lambda row: (-found[row], keys[row]))
+    return [keys[row] or None for row in order]
+
+
+def _best_first(scores: Floats) -> Iterator[list[int]]:
     """The places of all scores that count, the best first; only as many are put in order as may be taken soon."""
     numpy = load_numpy()
-    missing = numpy.isnan(scores)
-    if missing.any():
-        scores = numpy.where(missing, -numpy.inf, scores)
     size, above = _CHUNK, None
     while True:
         least = -numpy.inf
@@ -143,8 +152,7 @@ def _best_first(scores: Floats) -> Iterator[int]:
         if above is not None:
             is_next &= scores < above
         some = numpy.flatnonzero(is_next)
-        # Equal scores are in order of place, so that the same lists give the same candidates.
-        yield from some[numpy.lexsort((some, -scores[some]))].tolist()
+        yield some[(-scores[some]).argsort()].tolist()
         if least == -numpy.inf:
             return
         size, above = 4 * size, least
