@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import nsmallest
 from math import fsum, isfinite, sqrt
 from operator import mul
@@ -41,8 +41,8 @@ class Near:
     """What `near` asks for: the `k` documents with the best scores."""
 
     path: Path
-    vector: tuple[float, ...]
-    """Each is a float32."""
+    vector: Sequence[float]
+    """Each is a float32: a tuple, or an array of these, which is not changed."""
     k: int = _ROWS
     distance: Distance | None = None
     """None for the distance of the index."""
@@ -65,7 +65,9 @@ class Near:
                 reason="a vector of zeros has no direction, so it has no cosine with another",
                 fix="give another vector, or use distance euclidean",
             )
-        return self if self.distance == distance else replace(self, distance=distance)
+        if self.distance == distance:
+            return self
+        return Near(self.path, self.vector, self.k, distance, self.recall, self.is_exact, self.min_score)
 
     def __repr__(self) -> str:
         return f"Near({self.field}, {len(self.vector)} dimensions, k={self.k})"
@@ -141,7 +143,7 @@ def parse_near(written: WrittenNear) -> Near:
     if distance is not None and distance not in DISTANCES:
         mistakes.add(f"{name}.distance", f"there is no distance {distance!r:.40}", f"write {' or '.join(DISTANCES)}")
     mistakes.settle(what)
-    return Near(path, tuple(vector), k, distance, recall, is_exact, min_score)
+    return Near(path, vector, k, distance, recall, is_exact, min_score)
 
 
 def _only_item(written: Any) -> tuple[Any, Any]:
@@ -169,8 +171,9 @@ def read_given_vector(value: Any) -> array[float]:
 
 def _is_plain_array(value: Any) -> bool:
     """Whether it is an array of numpy with finite float32 of one row, as most embeddings are."""
-    if str(getattr(value, "dtype", None)) != "float32" or getattr(value, "ndim", None) != 1:
+    if getattr(value, "dtype", None) != "float32" or getattr(value, "ndim", None) != 1:
         return False
+    # A single one that is not finite makes the sum so too; that of as many finite ones is finite in float64.
     return 1 <= len(value) <= VECTOR_DIMENSIONS_MAX and isfinite(float(value.sum(dtype="float64")))
 
 

@@ -10,24 +10,29 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from wormdb.engine.blocks.shelf import Label
 from wormdb.engine.lists.centroids import Centroids, decode_centroids
 from wormdb.engine.lists.codes import encode_vector, encode_vectors, load_numpy, multiply_parts, rough_scores
-from wormdb.engine.lists.slab import ONLY_RANGE, VectorPiece, keep_slab, open_slab
-from wormdb.engine.state.view import id_key
+from wormdb.engine.lists.known import KnownRows
+from wormdb.engine.lists.slab import ONLY_RANGE, VectorIds, VectorPiece, keep_slab, open_slab
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from wormdb.bql.nearest import Near
     from wormdb.engine.lists.codes import Codes, Floats, Singles
+    from wormdb.engine.lists.known import Fetch, KnownRow
     from wormdb.engine.lists.read import ListReader
     from wormdb.engine.lists.vector_kind import VectorKind
 
 __all__ = ["NearestReader"]
 
+_ROWS_KIND: Final = "near"
+_ROWS_SHARE: Final = 0.125
+"""Of the cache for columns that documents which were found may take."""
 _CHUNK: Final = 32
 """Entries that are put in order first; then four times as many each time."""
 
@@ -43,7 +48,10 @@ class NearestReader:
 
     reader: ListReader
     kind: VectorKind
+    is_asked: bool = field(default=False, init=False)
+    """Whether it was asked before: then what a first question needs is likely kept."""
     _tail: VectorPiece | None = field(default=None, init=False)
+    _middles: Centroids | None = field(default=None, init=False)
 
     def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = None) -> Iterator[bytes]:
         """Keys of ids in the order of rough scores, the best first: of the nearest `probes` lists or all, and the tail.
@@ -53,6 +61,7 @@ class NearestReader:
         """
         numpy = load_numpy()
         code, scales = encode_vector(numpy.frombuffer(array("f", near.vector), numpy.float32))
+        self.is_asked = True
         tail = self._tail = self._tail or self._encode_tail()
         pieces = self._read(code, scales, probes)
         if len(tail.codes):
@@ -72,11 +81,11 @@ class NearestReader:
             """The key of an entry; None if the tail says otherwise."""
             number = bisect_right(starts, place) - 1
             piece = pieces[number]
-            key = id_key(piece.ids[piece.start + place - starts[number]])
+            key = piece.ids.key(piece.start + place - starts[number])
             return None if piece is not tail and key in touched else key
 
-        for places in _best_first(scores):
-            for key in _in_order(places, scores, key_at):
+        for places, values in _best_first(scores):
+            for key in _in_order(places, values, key_at):
                 if key is not None and key not in seen and (among is None or key in among):
                     seen.add(key)
                     yield key
@@ -85,11 +94,29 @@ class NearestReader:
         """Read what `candidates` needs before its lists: 1 GET for what was learned and for each object, one round."""
         self._learned()
 
+    def rows(self, keys: Sequence[bytes], fetch: Fetch) -> list[KnownRow | None]:
+        """The documents of some keys, which are as `fetch` gives them. What is not kept costs as that."""
+        if self.reader.folder is None:
+            return KnownRows(self.kind.path, self.kind.dimensions, 0).find(keys, fetch)
+        cache, label = self.reader.folder.shelf.pages, Label(self.reader.folder.folder, _ROWS_KIND)
+        held: tuple[NearestReader, KnownRows] | None = cache.find(label)
+        if held is not None and held[0] is self:
+            known = held[1]
+        else:
+            before = None if held is None else held[1]
+            known = KnownRows(self.kind.path, self.kind.dimensions, int(cache.bytes_max * _ROWS_SHARE), before)
+        size = known.size
+        found = known.find(keys, fetch)
+        if known.size != size:
+            cache.keep(label, (self, known), known.size)
+        return found
+
     def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[VectorPiece]:
-        trained = self._learned()
+        middles = self._middles
+        if middles is None and (trained := self._learned()) is not None:
+            middles = self._middles = _decoded(trained, self.kind.dimensions)
         ranges = [ONLY_RANGE]
-        if trained is not None:
-            middles = _decoded(trained, self.kind.dimensions)
+        if middles is not None:
             ranges = middles.nearest_ranges(self.kind.distance, code, scales, probes)
         slab = open_slab(self.reader)
         size = slab.size
@@ -122,37 +149,46 @@ class NearestReader:
         matrix = numpy.frombuffer(b"".join(vectors or [array("f")]), numpy.float32)
         codes, scales = encode_vectors(matrix.reshape(len(rows), self.kind.dimensions))
         factors = self.kind.make_factors(codes, scales).T
-        return VectorPiece(codes, factors, [held[row].id for row in rows], 0, has_hidden=False)
+        return VectorPiece(codes, factors, VectorIds([[held[row].id for row in rows]]), 0, has_hidden=False)
 
 
-def _in_order(places: Sequence[int], scores: Floats, key_at: Callable[[int], bytes | None]) -> Iterable[bytes | None]:
-    """The keys at some places, which are in order of score; of equal scores in order of key.
+def _in_order(places: Floats, scores: Floats, key_at: Callable[[int], bytes | None]) -> Iterator[bytes | None]:
+    """The keys at some places, which are in order of their scores; of equal scores in order of key.
 
     So the same entries are in the same order, wherever they lie.
     """
-    found = scores[places]
-    if (found[1:] != found[:-1]).all():
-        return map(key_at, places)
-    keys = [key_at(place) or b"" for place in places]
-    order = sorted(range(len(keys)), key=lambda row: (-found[row], keys[row]))
-    return [keys[row] or None for row in order]
+    numbers, values = places.tolist(), scores.tolist()
+    start, end = 0, len(numbers)
+    while start < end:
+        stop = start + 1
+        while stop < end and values[stop] == values[start]:
+            stop += 1
+        if stop == start + 1:
+            yield key_at(numbers[start])
+        else:
+            yield from sorted(filter(None, map(key_at, numbers[start:stop])))
+        start = stop
 
 
-def _best_first(scores: Floats) -> Iterator[list[int]]:
-    """The places of all scores that count, the best first; only as many are put in order as may be taken soon."""
+def _best_first(scores: Floats) -> Iterator[tuple[Any, Floats]]:
+    """The places of all scores that count and these, the best first.
+
+    Only as many are put in order as may be taken soon; equal scores come together.
+    """
     numpy = load_numpy()
-    size, above = _CHUNK, None
-    while True:
+    size, above, least = _CHUNK, numpy.inf, numpy.inf
+    while least > -numpy.inf:
         least = -numpy.inf
         if 8 * size < len(scores):
             # As many scores as there are groups with one are at least as good as the worst of the best of these.
             best = numpy.maximum.reduceat(scores, numpy.arange(0, len(scores), len(scores) // (4 * size)))
-            least = numpy.partition(best, len(best) - size)[len(best) - size]
+            best.partition(len(best) - size)
+            least = best[len(best) - size]
         is_next = scores >= least if least > -numpy.inf else scores > least
-        if above is not None:
+        if above < numpy.inf:
             is_next &= scores < above
-        some = numpy.flatnonzero(is_next)
-        yield some[(-scores[some]).argsort()].tolist()
-        if least == -numpy.inf:
-            return
+        some = is_next.nonzero()[0]
+        found = scores[some]
+        order = (-found).argsort()
+        yield some[order], found[order]
         size, above = 4 * size, least

@@ -13,10 +13,13 @@ from itertools import accumulate
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import msgspec
+
 from wormdb.engine.blocks.shelf import Label
 from wormdb.engine.lists.centroids import LISTS_MAX
 from wormdb.engine.lists.codes import load_numpy
 from wormdb.engine.lists.vector_kind import ONLY_LIST, list_key
+from wormdb.engine.state.view import id_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,15 +29,16 @@ if TYPE_CHECKING:
     from wormdb.format.list_part import StoredList, TextArray
     from wormdb.format.list_run import ListHead
 
-__all__ = ["ONLY_RANGE", "ListRange", "VectorPiece", "VectorSlab", "keep_slab", "open_slab"]
+__all__ = ["ONLY_RANGE", "ListRange", "VectorIds", "VectorPiece", "VectorSlab", "keep_slab", "open_slab"]
 
 ListRange: TypeAlias = tuple[int, int]
 """Lists by their numbers, from a first one through a last one."""
 ONLY_RANGE: Final[ListRange] = (LISTS_MAX, LISTS_MAX)
 """The list of all vectors, where there are too few for more."""
-SEGMENT_LISTS: Final = 64
-"""Lists of which the codes are moved into one array together: a few MB, so that none of it takes long."""
-PACK_AFTER: Final = 4 * SEGMENT_LISTS
+SEGMENT_LISTS: Final = 128
+"""Lists of which the codes are moved into one array together: several MB, so that none of it takes long, and systems
+give it large pages of memory."""
+PACK_AFTER: Final = 2 * SEGMENT_LISTS
 """Pieces of a segment that are taken one by one until they are moved: that takes about as long."""
 GONE_SHARE_MAX: Final = 0.25
 """Of the rows of an array that may be of objects which a newer head does not have: more are not worth multiplying."""
@@ -45,42 +49,50 @@ _PIECE_MEMORY: Final = 1_500
 """Bytes of the objects around the entries of a list, about …"""
 _ID_MEMORY: Final = 32
 """… and of an id."""
+_KEYS_MAX: Final = 1_024
+"""Keys that are kept of a segment."""
 
 _Place: TypeAlias = "tuple[str, bytes]"
 """An object and the key of a list."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VectorPiece:
+class VectorPiece(msgspec.Struct, frozen=True, eq=False):
     """Entries of one list or several that lie side by side."""
 
-    codes: Codes
-    """A row for each, as it is stored."""
-    factors: Singles
+    codes: Any
+    """A row of int8 for each, as it is stored."""
+    factors: Any
     """What their scores are made of besides, as `VectorKind.make_factors` has it: a column for each.
 
     NaN for entries that do not count.
     """
-    ids: TextArray | _PackedIds | list[bytes]
-    """As JSON."""
+    ids: VectorIds
     start: int
     """Where the first of them is in `ids`."""
     has_hidden: bool
     """Whether some may not count."""
 
 
-class _PackedIds:
-    """The ids of several lists, one after the other."""
+class VectorIds:
+    """The ids of some entries, one array after the other: those of entries that are near to much are kept as keys."""
 
-    __slots__ = ("_arrays", "_starts")
+    __slots__ = ("_arrays", "_keys", "_starts")
 
-    def __init__(self, arrays: Sequence[TextArray]) -> None:
+    def __init__(self, arrays: Sequence[Sequence[bytes] | TextArray]) -> None:
+        """Of ids as JSON. No requests."""
         self._arrays = arrays
         self._starts = list(accumulate(map(len, arrays), initial=0))
+        self._keys: dict[int, bytes] = {}
 
-    def __getitem__(self, place: int) -> bytes:
-        number = bisect_right(self._starts, place) - 1
-        return self._arrays[number][place - self._starts[number]]
+    def key(self, place: int) -> bytes:
+        """The key of an id."""
+        known = self._keys.get(place)
+        if known is None:
+            number = bisect_right(self._starts, place) - 1
+            if len(self._keys) >= _KEYS_MAX:
+                self._keys.clear()
+            known = self._keys[place] = id_key(self._arrays[number][place - self._starts[number]])
+        return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +101,7 @@ class _Packed:
 
     codes: Codes
     factors: Singles
-    ids: _PackedIds
+    ids: VectorIds
     spans: dict[_Place, tuple[int, int]]
     """Which rows are of an object and a list."""
     starts: list[int]
@@ -164,9 +176,9 @@ class VectorSlab:
     def read(self, reader: ListReader, ranges: Iterable[ListRange]) -> list[VectorPiece]:
         """The entries of some lists, of all runs. What is not kept costs as `ListReader.read`."""
         found: list[VectorPiece] = []
-        cuts = list(_cut(ranges))
+        segments, cuts = self._segments, _cut(ranges)
         for number, low, high in cuts:
-            segment = self._segments.get(number)
+            segment = segments.get(number)
             if segment is None or segment.whole.find(0, low, high) >= 0:
                 return self._read_some(reader, cuts)
             piece = segment.slice(low, high)
@@ -176,23 +188,31 @@ class VectorSlab:
 
     def _read_some(self, reader: ListReader, cuts: Sequence[tuple[int, int, int]]) -> list[VectorPiece]:
         """As `read`, where not all lists are kept, or not all of them are packed."""
-        asked = [(number, place) for number, low, high in cuts for place in range(low, high)]
         segments = {number: self._segments.get(number) for number, _, _ in cuts}
-        missing = [at for at in asked if (held := segments[at[0]]) is None or at[1] not in held.loose]
+        missing = [
+            (number, place)
+            for number, low, high in cuts
+            for place in range(low, high)
+            if (held := segments[number]) is None or place not in held.loose
+        ]
         loaded = self._load(reader, missing)
-        found: list[VectorPiece] = []
-        for at in asked:
-            pieces = loaded.get(at)
-            if pieces is None:
-                segment = segments[at[0]]
-                assert segment is not None, "it was there, or it was loaded"
-                pieces = _pieces_of(segment, at[1])
-                segment.taken += len(pieces)
-            found += pieces
+        found: list[VectorPiece | None] = []
+        for number, low, high in cuts:
+            segment = segments[number]
+            if segment is not None and segment.whole.find(0, low, high) < 0:
+                found.append(segment.slice(low, high))
+                continue
+            for place in range(low, high):
+                pieces = loaded.get((number, place))
+                if pieces is None:
+                    assert segment is not None, "it was there, or it was loaded"
+                    pieces = _pieces_of(segment, place)
+                    segment.taken += len(pieces)
+                found += pieces
         for number, segment in segments.items():
             if segment is not None and segment.taken >= PACK_AFTER:
                 self._pack(number, segment)
-        return found
+        return [piece for piece in found if piece is not None]
 
     def _load(
         self, reader: ListReader, missing: Sequence[tuple[int, int]]
@@ -274,15 +294,17 @@ def keep_slab(reader: ListReader, slab: VectorSlab) -> None:
         reader.folder.shelf.pages.keep(Label(reader.folder.folder, _SLAB_KIND), slab, slab.size)
 
 
-def _cut(ranges: Iterable[ListRange]) -> Iterable[tuple[int, int, int]]:
+def _cut(ranges: Iterable[ListRange]) -> list[tuple[int, int, int]]:
     """Ranges of lists by segment: its number, the place of the first, and the one behind the last."""
+    cuts = []
     for first, last in ranges:
-        begin = first
-        while begin <= last:
-            number, low = divmod(begin, SEGMENT_LISTS)
-            high = min(last - number * SEGMENT_LISTS + 1, SEGMENT_LISTS)
-            yield number, low, high
-            begin = (number + 1) * SEGMENT_LISTS
+        number, low = divmod(first, SEGMENT_LISTS)
+        high = last - number * SEGMENT_LISTS + 1
+        while high > SEGMENT_LISTS:
+            cuts.append((number, low, SEGMENT_LISTS))
+            number, low, high = number + 1, 0, high - SEGMENT_LISTS
+        cuts.append((number, low, high))
+    return cuts
 
 
 def _key(number: int, place: int) -> bytes:
@@ -325,7 +347,9 @@ def _packed(
                 end += found.count
         starts.append(end)
     columns = [[found.columns[column] for _, found in moved] for column in range(len(moved[0][1].columns))]
-    codes = numpy.frombuffer(b"".join(columns[0]), numpy.int8).reshape(end, -1)
+    codes = numpy.empty((end, moved[0][1].widths[0]), numpy.int8)
+    for (start, stop), body in zip(spans.values(), columns[0], strict=True):
+        codes[start:stop] = numpy.frombuffer(body, numpy.int8).reshape(stop - start, -1)
     factors = numpy.stack([numpy.frombuffer(b"".join(some), "<f4") for some in columns[1:]]).astype(numpy.float32)
     bodies = [
         memoryview(codes).cast("B"),
@@ -336,7 +360,7 @@ def _packed(
         start, stop = spans[at]
         parts = [body[start * width : stop * width] for body, width in zip(bodies, found.widths, strict=True)]
         made[at] = replace(found, columns=tuple(parts), ids=found.ids.copy(), gone=found.gone.copy())
-    ids = _PackedIds([found.ids for at in spans if (found := made[at]) is not None])
+    ids = VectorIds([found.ids for at in spans if (found := made[at]) is not None])
     return _Packed(codes, factors, ids, spans, starts), made
 
 
@@ -348,7 +372,7 @@ def _piece(entries: StoredList, hidden: Any) -> VectorPiece:
     if hidden is not None:
         factors[:, hidden] = numpy.nan
     made = numpy.frombuffer(codes, numpy.int8).reshape(entries.count, -1)
-    return VectorPiece(made, factors, entries.ids, 0, hidden is not None)
+    return VectorPiece(made, factors, VectorIds([entries.ids]), 0, hidden is not None)
 
 
 def _size(found: StoredList | None) -> int:
