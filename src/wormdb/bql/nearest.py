@@ -33,6 +33,7 @@ WrittenNear: TypeAlias = "Mapping[str, Any] | Near"
 """{"embedding": {"vector": [0.1, …], "k": 10}}; also recall, exact, min_score, distance."""
 
 _ROWS: Final = 10
+_PLAIN: Final = {"vector", "k"}
 _KNOWN: Final = ("vector", "k", "recall", "exact", "min_score", "distance")
 
 
@@ -119,6 +120,25 @@ def parse_near(written: WrittenNear) -> Near:
     """What `near` asks for. Raises InvalidRequestError with all mistakes. No requests."""
     if isinstance(written, Near):
         return written
+    return _plain_near(written) or _checked_near(written)
+
+
+def _plain_near(written: Mapping[str, Any]) -> Near | None:
+    """What most callers write, an array of numpy and how many; None for anything else, and for what may be wrong."""
+    if type(written) is not dict or len(written) != 1:
+        return None
+    ((name, options),) = written.items()
+    if type(options) is not dict or not options.keys() <= _PLAIN or type(name) is not str or not name.isidentifier():
+        return None
+    vector: Any = options.get("vector")
+    k = options.get("k", _ROWS)
+    if type(k) is not int or not 1 <= k <= NEAR_ROWS_MAX or not _is_plain_array(vector):
+        return None
+    return Near(parse_path(name), array("f", vector.tobytes()), k)
+
+
+def _checked_near(written: WrittenNear) -> Near:
+    """As `parse_near`, of anything."""
     what = "near"
     name, options = _only_item(written)
     if not isinstance(name, str) or not isinstance(options, Mapping):

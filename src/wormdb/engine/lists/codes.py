@@ -47,9 +47,7 @@ _PLAIN_LEAST: Final = 1e-30
 """Vectors whose greatest number is above have scales with all bits of float32."""
 _FARTHEST: Final = -1e300
 _MANY_ROWS: Final = 1_024
-"""Rows that are multiplied at once, so that their float32 stay in the cache of the processor …"""
-_FEW_ROWS: Final = 256
-"""… and with a single code, for which they are read once only."""
+"""Rows that are multiplied at once, so that their float32 stay near the processor."""
 
 
 @cache
@@ -128,16 +126,12 @@ def multiply_parts(parts: Sequence[Codes], code: Codes) -> Floats:
     kind = numpy.float32 if code.shape[1] <= _EXACT_DIMENSIONS else numpy.float64
     right = code[0].astype(kind)
     made = numpy.empty(sum(map(len, parts)), kind)
-    # One buffer for all: a new one for each would be cleared by the system before it is filled.
-    wide = numpy.empty((min(max(map(len, parts)), _FEW_ROWS), code.shape[1]), kind)
     start = 0
     for rows in parts:
-        for first in range(0, len(rows), _FEW_ROWS):
-            some = rows[first : first + _FEW_ROWS]
-            count = len(some)
-            numpy.copyto(wide[:count], some)
-            numpy.dot(wide[:count], right, out=made[start : start + count])
-            start += count
+        for first in range(0, len(rows), _MANY_ROWS):
+            some = rows[first : first + _MANY_ROWS]
+            numpy.matmul(some, right, out=made[start : start + len(some)])
+            start += len(some)
     return made.astype(numpy.float64)  # type: ignore[no-any-return] # numpy is loaded late
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from itertools import accumulate
 from math import frexp, fsum, ldexp, sqrt
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.nearest import Near, make_scorer
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.engine.lists.known import KnownRow
-    from wormdb.engine.state.view import StoredVersion
     from wormdb.query.execute.executor import Executor
     from wormdb.query.plan import NearestScan, Rank
 
@@ -198,36 +196,32 @@ def rank_candidates(executor: Executor, node: Rank, scan: NearestScan) -> Iterat
     assert enough is not None, "as many are scored as are likely to have the best"
     reader, scorer, fetch = source.nearest(scan.index), None, executor.source.fetch
     least = float("-inf") if near.min_score is None else near.min_score
-    found: list[tuple[float, bytes, StoredVersion]] = []
+    found: list[tuple[float, bytes, KnownRow]] = []
     taken = 0
     for keys in executor.candidates(scan, enough):
         scorer = scorer or ManyScorer(near)  # where numpy is missing, there were no candidates
-        rows = reader.rows(keys, fetch)
-        known = [(key, row) for key, row in zip(keys, rows, strict=True) if row is not None]
-        scores = scorer.score_known([row for _, row in known])
+        known = [pair for pair in zip(keys, reader.rows(keys, fetch), strict=True) if pair[1] is not None]
+        scores = scorer.score_known([row for _, row in known if row is not None])
         found += [
-            (-score, key, row.held)
+            (-score, key, row)
             for (key, row), score in zip(known, scores, strict=True)
-            if score is not None and score >= least
+            if row is not None and score is not None and score >= least
         ]
         executor.look(0)
         taken += len(known)
         if taken >= enough:
             break
-    found.sort(key=_SCORE_AND_KEY)
+    found.sort()  # no two have one key
     del found[near.k :]
     if not found:
         return
     shown = executor.request.projection
     if shown is not None and shown.is_id and executor.request.search is None:
-        ids = json.decode(b"[" + b",".join([held.id for _, _, held in found]) + b"]", name="document ids")
+        ids = json.decode(b"[" + b",".join([row.held.id for _, _, row in found]) + b"]", name="document ids")
         yield IdBatch(ids, [-score for score, _, _ in found])
         return
     executor.scores.update({key: -score for score, key, _ in found})
-    yield DocumentBatch([key for _, key, _ in found], None, [held for _, _, held in found])
-
-
-_SCORE_AND_KEY: Final = itemgetter(0, 1)
+    yield DocumentBatch([key for _, key, _ in found], None, [row.held for _, _, row in found])
 
 
 def _sum_exactly(rows: Any) -> list[float]:
