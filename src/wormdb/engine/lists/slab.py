@@ -22,7 +22,7 @@ from wormdb.engine.lists.vector_kind import ONLY_LIST, list_key
 from wormdb.engine.state.view import id_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wormdb.engine.lists.codes import Codes, Singles
     from wormdb.engine.lists.read import ListReader, RunList
@@ -233,8 +233,10 @@ class VectorSlab:
             for key, at in keys.items():
                 segment = self._segments.setdefault(at[0], _Segment())
                 for names in self._names:
-                    segment.stored |= {place: held[place] for name in names if (place := (name, key)) in held}
-                self._show(segment, key, at[1], lists.get(key, ()))
+                    # What another thread has packed meanwhile stays as it is.
+                    new = {place: held[place] for name in names if (place := (name, key)) in held}
+                    segment.stored = {**new, **segment.stored}
+                self._show(segment, at[1], [(self._name(found, held), found) for found in lists.get(key, ())])
                 made[at] = _pieces_of(segment, at[1])
             for number in {number for number, _ in missing}:
                 segment = self._segments[number]
@@ -245,21 +247,24 @@ class VectorSlab:
                 self.size -= self._segments.pop(next(iter(self._segments))).size
         return made
 
-    def _show(self, segment: _Segment, key: bytes, at: int, lists: Iterable[RunList]) -> None:
+    def _name(self, found: RunList, held: Mapping[_Place, StoredList | None]) -> str:
+        """The object that has what a run has of a list."""
+        return next(name for name in self._names[found.run] if held.get((name, found.key)) is found.entries)
+
+    def _show(self, segment: _Segment, at: int, lists: Iterable[tuple[str, RunList]]) -> None:
         """Note which entries of a list count, and what of it is loose."""
+        numpy = load_numpy()
         loose: list[VectorPiece] = []
-        for found in lists:
-            if not found.entries.count:
-                continue
-            name = next(name for name in self._names[found.run] if segment.stored.get((name, key)) is found.entries)
-            hidden = load_numpy().array(sorted(found.hidden), "int64") if found.hidden else None
+        for name, found in lists:
+            place = name, found.key
+            span = None if segment.packed is None else segment.packed.spans.get(place)
+            hidden = numpy.array(sorted(found.hidden), "int64") if found.hidden else None
             if hidden is not None:
-                segment.hidden[name, key] = hidden
-            span = None if segment.packed is None else segment.packed.spans.get((name, key))
-            if span is None:
+                segment.hidden[place] = hidden
+            if span is None and found.entries.count:
                 loose.append(_piece(found.entries, hidden))
-            elif hidden is not None:
-                segment.factors[:, span[0] + hidden] = load_numpy().nan
+            elif span is not None and hidden is not None:
+                segment.factors[:, span[0] + hidden] = numpy.nan
         segment.loose[at] = tuple(loose)
         segment.whole[at] = not loose
 
@@ -338,7 +343,8 @@ def _packed(
     moved: list[tuple[_Place, StoredList]] = []
     starts, end = [0], 0
     for place in range(SEGMENT_LISTS):
-        for name in names:
+        # Behind the only list there is none.
+        for name in names if number * SEGMENT_LISTS + place <= LISTS_MAX else ():
             at = name, _key(number, place)
             found = stored.get(at)
             if found is not None and found.count:
