@@ -85,7 +85,7 @@ class History:
         things = database["things"]
         if verb in ("create", "begin"):
             getattr(self, f"_{verb}")(things, *what)
-        elif not isinstance(what, dict | int):
+        elif what is None:
             getattr(self, f"_{verb}")(database, things)
         elif verb == "erase":
             if what in self.state:
