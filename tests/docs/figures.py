@@ -392,7 +392,7 @@ FREE: dict[str, list[str]] = {
     ],
     "docs/design/0036-lists.md": [
         "40 MB written again, against 0.8 MB",
-        "of 200,000 documents in ten runs: 15.3 MiB of vectors of 64 numbers are joined in 0.7 to 0.9 s of processor time",
+        "of 200,000 documents in ten runs: 15.3 MiB of vectors of 64 numbers are joined in 0.7 to 0.9 s",
         "3.0 MiB of words, which are 2.2 million entries, in 3.7 s, and each range more takes 0.1 s",
         "A task that does nothing takes 0.12 to 0.16 s",
         "So a range of vectors or of words is 3 to 5 s, of which tasks take 5 %",
