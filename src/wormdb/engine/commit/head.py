@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from wormdb.engine.index.unique import UniqueOwners
-from wormdb.engine.log.entries import BEFORE_FIRST
+from wormdb.engine.log.entries import BEFORE_FIRST, Chase
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
 from wormdb.engine.state.prepared import after_events, from_root
@@ -26,7 +26,7 @@ from wormdb.engine.state.projection import LogStage
 from wormdb.engine.state.view import EmptyBase, Overlay, View, sequence_of
 from wormdb.errors import CorruptionError
 from wormdb.format.event import IndexReady, JobAttached, SchemaChanged
-from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TAIL_PROBES_MAX, TRANSACTION_PENDING_BYTES_MAX
+from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TRANSACTION_PENDING_BYTES_MAX
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber, Misc
 
@@ -130,6 +130,9 @@ class Head:
             self._highest = self.seen if self._openings else LogNumber(0)
             self.opened = False
             self.caught_up = False
+            """Whether all is known that was acknowledged when the collection was opened, and more."""
+            self._limit: LogNumber | None = None
+            """A number at which there was no entry, after the collection was opened."""
             self.time: StoreTime | None = None
             """When no root had yet applied an entry after `number`: all of them stay for an hour from then."""
             self.applied = LogNumber(0)
@@ -287,16 +290,26 @@ class Head:
             follower.told(entry)
 
     def refresh(self) -> None:
-        """Learn every entry there is now, by looks of 1, 2, 4, … entries. 1 GET if nothing is new. Raises as `look`."""
-        width = 1
-        while not self.look(width):
-            width = min(2 * width, TAIL_PROBES_MAX)
+        """Learn every entry there is now, by looks of 1, 2, 4, … entries. 1 GET if nothing is new. Raises as `look`.
 
-    def look(self, width: int = 1, first: Callable[[View], object] | None = None, asked: Ahead | None = None) -> bool:
+        If others write as fast as it learns, entries that came after the call are left to the next.
+        """
+        chase = Chase()
+        while not self.look(chase.width, chase=chase) and not chase.is_over(self.number):
+            chase.go_on()
+
+    def look(
+        self,
+        width: int = 1,
+        first: Callable[[View], object] | None = None,
+        asked: Ahead | None = None,
+        chase: Chase | None = None,
+    ) -> bool:
         """Learn what is there of the next `width` entries; whether that is all there is. `width` GETs at once.
 
         None if `asked` is the answer about the next one. The root is read too, if nothing is known or knowledge is
-        not recent; a first look also calls `first` with what the root has, while the log is asked.
+        not recent; a first look also calls `first` with what the root has, while the log is asked. A `chase` that
+        wants a slot far ahead asked for costs 1 GET more, and is told its limit.
         Raises CorruptionError if the log does not chain.
         """
         just_opened = False
@@ -315,11 +328,17 @@ class Head:
                 ahead = self._log.ask(number)
                 first(self.view())
             just_opened, asked = False, None
-            tail = self._log.round(number, width if ahead is None else 1, ahead)
+            mark = None if chase is None or ahead is not None else chase.mark(number)
+            tail = self._log.round(number, width if ahead is None else 1, ahead, mark)
             reached = self._follow(number, known, tail)
             with self.lock:
                 if reached is not None and self.opened and self._last.number >= reached:
-                    self.caught_up |= tail.ended
+                    if chase is not None and tail.limit is not None:
+                        chase.limit = tail.limit
+                    if self._openings == opening:  # else it was asked before what is known now was opened
+                        self._limit = self._limit or tail.limit
+                        is_over = self._limit is not None and self._last.number >= self._limit - 1
+                        self.caught_up |= tail.ended or is_over
                     return tail.ended
                 if reached is None and self._openings == opening:
                     log.info("%s: what was known at entry %d is too old, opening again", self._log.collection, number)

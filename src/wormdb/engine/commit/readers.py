@@ -9,6 +9,10 @@ A probe that finds an entry serves none of its readers: more may be behind it. I
 and takes along those that have arrived meanwhile. A probe that asked for what is known by now has been in vain; its
 readers join the one that asks for what comes after, if there is one.
 
+Writers may add entries as fast as probes find them. So wide probes ask for a slot far ahead too. If that is empty, all
+that was acknowledged before the probe was sent is below it: each reader that had arrived by then has this bound of its
+own, and goes as soon as so much is known, whichever probe it is served by. Readers that come later get a later bound.
+
 A reader is told the error of a probe only if it could have been its own. The sender's deadline and an interrupt of its
 thread are not: another reader sends a probe then. Each reader stops waiting at its own deadline, and none waits for
 long for a probe that may never come back.
@@ -19,8 +23,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from wormdb.engine.log.entries import Chase
 from wormdb.errors import WormError
-from wormdb.settings import TAIL_PROBES_MAX
 from wormdb.system.deadline import attempt_lock, current
 from wormdb.system.types import LogNumber
 
@@ -47,8 +51,8 @@ class _Reader:
     """A thread that wants a view; and the probe that it sends, if it sends one."""
 
     __slots__ = (
-        *("asked", "deadline", "error", "is_away", "is_served", "known", "number", "order"),
-        *("readers", "sent", "wake", "width"),
+        *("asked", "bound", "bound_sent", "chase", "deadline", "error", "is_away", "is_served", "known", "number"),
+        *("order", "readers", "sent", "wake"),
     )
 
     def __init__(self, *, is_away: bool = False) -> None:
@@ -65,7 +69,12 @@ class _Reader:
         """Its probe was the one of this order to be sent; 0 if it was not sent yet."""
         self.number = LogNumber(0)
         """Its probe asks for what comes after."""
-        self.width = 1
+        self.chase = Chase()
+        """The rounds of its probes."""
+        self.bound: LogNumber | None = None
+        """A number without an entry, as a probe told that was sent after it came; what it has to see is below."""
+        self.bound_sent = 0.0
+        """When that probe was sent."""
         self.asked: Ahead | None = None
         self.known: LogNumber | None = None
         """What was known before its first probe; None if nothing was."""
@@ -187,8 +196,9 @@ class GroupRead:
         asked, reader.asked = reader.asked, None
         if asked is None:
             self._begin(reader, takes_all=True)
+        is_bounded = reader.chase.limit is not None
         try:
-            ended = self._head.look(reader.width, first, asked)
+            ended = self._head.look(reader.chase.width, first, asked, reader.chase)
         except WormError as error:
             self._fail(reader, error)
             return
@@ -204,10 +214,16 @@ class GroupRead:
                 if reader.known is None or reader.known == number:
                     self.quiet = number
                 return
-            reader.width = min(2 * reader.width, TAIL_PROBES_MAX)
+            if reader.chase.limit is not None and not is_bounded:
+                self._bound(reader, reader.chase.limit)
+            reader.chase.go_on()
+            self._serve_bounded(reader, number)
+            if reader.is_served:
+                return
             for sender in self._senders:
                 if sender.order > reader.order and sender.number >= number:
                     self._wake_of(reader)
+                    sender.chase.width = max(sender.chase.width, reader.chase.width)
                     sender.readers.update(reader.readers)
                     sender.readers[reader] = None
                     reader.readers.clear()
@@ -221,12 +237,30 @@ class GroupRead:
             if takes_all and self._queue:
                 reader.readers.update(self._queue)
                 self._queue.clear()
+            if reader.chase.limit is not None and any(each.bound is None for each in reader.readers):
+                reader.chase.limit = None  # it was found before they came
             self._sent += 1
             number = self._head.number
             if not reader.order and self._head.caught_up:
                 reader.known = number
             reader.order, reader.number = self._sent, number
             reader.sent = self._clock.monotonic()
+
+    def _bound(self, reader: _Reader, limit: LogNumber) -> None:
+        """The probe of a reader found no entry at `limit`: so much is enough for all that came before it was sent."""
+        for sender in self._senders:
+            if sender is reader or 0 < sender.order < reader.order:
+                for each in (*sender.readers, sender):
+                    if each.bound is None or limit < each.bound:
+                        each.bound, each.bound_sent = limit, reader.sent
+
+    def _serve_bounded(self, reader: _Reader, number: LogNumber) -> None:
+        """Let those go, of a reader and the readers of its probe, that have to see no more than is known."""
+        for each in (*reader.readers, reader):
+            if each.bound is not None and number >= each.bound - 1 and not each.is_served:
+                each.is_served = True
+                self.asked_at = each.bound_sent if self.asked_at is None else max(self.asked_at, each.bound_sent)
+                _rouse(each)
 
     def _serve(self, sender: _Reader, error: WormError | None = None) -> None:
         """Let the readers of a probe go; with an error those that would not have gone on trying."""
@@ -254,6 +288,8 @@ class GroupRead:
             if reader in self._senders:
                 if reader.readers:
                     unserved = {each: None for each in reader.readers if not each.is_served}
+                    for each in unserved:
+                        each.chase.width = max(each.chase.width, reader.chase.width)
                     for each in reader.readers:
                         if each.is_served:
                             _rouse(each)
