@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig
+from wormdb.engine.commit import readers as group_reads
 from wormdb.engine.log import entries
 from wormdb.engine.log.entries import Log
 from wormdb.settings import TAIL_PROBES_MAX
@@ -36,12 +38,15 @@ class GrowingLog:
         self.written = 0
         self.slots: list[int] = []
         self.digest = bytes(32)
+        self.lock = threading.Lock()
         self.store = HookStore(self.rig.store)
         self.store.before = self._before
 
     def write(self, count: int) -> None:
-        self.digest = self.rig.fill(count, start=self.written + 1, previous=self.digest)
-        self.written += count
+        """Acknowledged when this returns."""
+        with self.lock:
+            self.digest = self.rig.fill(count, start=self.written + 1, previous=self.digest)
+            self.written += count
 
     def _before(self, verb: str, key: str) -> None:
         if verb == "probe" and key != PATHS.root:
@@ -125,3 +130,93 @@ def test_a_slot_far_ahead_is_asked_for_only_where_rounds_grow_no_more(
     assert [slot for slot, after in zip(slots, slots[1:], strict=False) if slot > after] == marks
     # As without these: each entry, and at most as many and one that find nothing.
     assert len(slots) <= 2 * tail + 1
+
+
+# --- readers that share rounds ---
+
+
+class SharedRounds:
+    """Readers of one process: one that follows the log, perhaps a second that waits for it, and one that comes late.
+
+    That is when the slot far ahead was just found empty: then entries land beyond it, and are acknowledged. If the late
+    one may send a probe of its own, that is held until the round of the first is over.
+    """
+
+    def __init__(self, width: int, tail: int, *, has_second: bool) -> None:
+        self.growing = GrowingLog(1)
+        self.growing.write(tail)
+        self.width = width
+        self.bound = self.least = 0
+        self.seen: dict[str, int] = {}
+        self.ledger = self.growing.rig.ledger(self.growing.store)
+        self._grow = self.growing._before
+        self._threads: list[threading.Thread] = []
+        self._over = threading.Event()
+        self._left = 0
+        self._has_second = has_second
+        self.growing.store.before, self.growing.store.after = self._before, self._after
+
+    def read(self) -> None:
+        self._start("first")
+        for thread in self._threads:
+            thread.join(WAIT_SECONDS)
+        assert not any(thread.is_alive() for thread in self._threads), "one hangs"
+
+    def _start(self, name: str) -> None:
+        thread = threading.Thread(target=self._see, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _see(self) -> None:
+        self.seen[threading.current_thread().name] = self.ledger.view().number
+
+    def _before(self, verb: str, key: str) -> None:
+        self._grow(verb, key)
+        name = threading.current_thread().name
+        if name == "late":
+            assert self._over.wait(WAIT_SECONDS)
+        if name == "first" and self.bound:
+            self._left -= 1
+            if not self._left:
+                self._over.set()
+
+    def _after(self, verb: str, key: str) -> None:
+        growing = self.growing
+        if threading.current_thread().name != "first" or key == PATHS.root:
+            return
+        if self._has_second and len(self._threads) == 1:
+            self._join("second")
+        if not self.bound and int(key[-20:]) > growing.written:
+            self.bound, self._left = int(key[-20:]), self.width + 1
+            growing.write(self.bound - growing.written + 3 * self.width)
+            self.least = growing.written
+            self._join("late")
+
+    def _join(self, name: str) -> None:
+        """Start a reader, and wait until it waits or has sent its probe."""
+        group = self.ledger._readers
+        others = len(group._queue) + len(group._senders)
+        self._start(name)
+        for _ in range(int(WAIT_SECONDS * 1000)):
+            if len(group._queue) + len(group._senders) > others:
+                return
+            threading.Event().wait(0.001)
+        raise AssertionError(f"{name} did not come")
+
+
+WAIT_SECONDS = 20.0
+
+
+@pytest.mark.parametrize("probes", [1, 2, 4])
+@pytest.mark.parametrize(("width", "tail"), [(WIDTH, 3 * WIDTH), (WIDTH, 9 * WIDTH), (TAIL_PROBES_MAX, 1100)])
+def test_a_bound_is_not_that_of_readers_that_came_after_it_was_found(
+    monkeypatch: pytest.MonkeyPatch, width: int, tail: int, probes: int
+) -> None:
+    monkeypatch.setattr(entries, "TAIL_PROBES_MAX", width)
+    monkeypatch.setattr(group_reads, "PROBES_MAX", probes)
+    scene = SharedRounds(width, tail, has_second=probes == 1)
+    scene.read()
+    assert scene.bound - 1 <= scene.seen["first"] < scene.least, "it saw more than it had to"
+    assert scene.seen["late"] >= scene.least, "it came after these were acknowledged"
+    if probes == 1:
+        assert scene.seen["second"] == scene.seen["first"], "one bound was enough for both"

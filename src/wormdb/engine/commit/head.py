@@ -131,8 +131,8 @@ class Head:
             self.opened = False
             self.caught_up = False
             """Whether all is known that was acknowledged when the collection was opened, and more."""
-            self._limit: LogNumber | None = None
-            """A number at which there was no entry, after the collection was opened."""
+            self._enough: LogNumber | None = None
+            """No entry after this one was there at a moment after the collection was opened, if that is known."""
             self.time: StoreTime | None = None
             """When no root had yet applied an entry after `number`: all of them stay for an hour from then."""
             self.applied = LogNumber(0)
@@ -309,7 +309,7 @@ class Head:
 
         None if `asked` is the answer about the next one. The root is read too, if nothing is known or knowledge is
         not recent; a first look also calls `first` with what the root has, while the log is asked. A `chase` that
-        wants a slot far ahead asked for costs 1 GET more, and is told its limit.
+        wants a slot far ahead asked for costs 1 GET more, and is told what is enough.
         Raises CorruptionError if the log does not chain.
         """
         just_opened = False
@@ -333,12 +333,12 @@ class Head:
             reached = self._follow(number, known, tail)
             with self.lock:
                 if reached is not None and self.opened and self._last.number >= reached:
-                    if chase is not None and tail.limit is not None:
-                        chase.limit = tail.limit
+                    if chase is not None and tail.enough is not None:
+                        chase.enough = tail.enough
                     if self._openings == opening:  # else it was asked before what is known now was opened
-                        self._limit = self._limit or tail.limit
-                        is_over = self._limit is not None and self._last.number >= self._limit - 1
-                        self.caught_up |= tail.ended or is_over
+                        self._enough = self._enough or tail.enough
+                        is_enough = self._enough is not None and self._last.number >= self._enough
+                        self.caught_up |= tail.ended or is_enough
                     return tail.ended
                 if reached is None and self._openings == opening:
                     log.info("%s: what was known at entry %d is too old, opening again", self._log.collection, number)

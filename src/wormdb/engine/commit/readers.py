@@ -51,7 +51,7 @@ class _Reader:
     """A thread that wants a view; and the probe that it sends, if it sends one."""
 
     __slots__ = (
-        *("asked", "bound", "bound_sent", "chase", "deadline", "error", "is_away", "is_served", "known", "number"),
+        *("asked", "chase", "deadline", "enough", "enough_sent", "error", "is_away", "is_served", "known", "number"),
         *("order", "readers", "sent", "wake"),
     )
 
@@ -71,9 +71,9 @@ class _Reader:
         """Its probe asks for what comes after."""
         self.chase = Chase()
         """The rounds of its probes."""
-        self.bound: LogNumber | None = None
-        """A number without an entry, as a probe told that was sent after it came; what it has to see is below."""
-        self.bound_sent = 0.0
+        self.enough: LogNumber | None = None
+        """It has to see no more than this, as a probe told that was sent after it came; None if none did yet."""
+        self.enough_sent = 0.0
         """When that probe was sent."""
         self.asked: Ahead | None = None
         self.known: LogNumber | None = None
@@ -196,7 +196,7 @@ class GroupRead:
         asked, reader.asked = reader.asked, None
         if asked is None:
             self._begin(reader, takes_all=True)
-        is_bounded = reader.chase.limit is not None
+        is_bounded = reader.chase.enough is not None
         try:
             ended = self._head.look(reader.chase.width, first, asked, reader.chase)
         except WormError as error:
@@ -214,8 +214,8 @@ class GroupRead:
                 if reader.known is None or reader.known == number:
                     self.quiet = number
                 return
-            if reader.chase.limit is not None and not is_bounded:
-                self._bound(reader, reader.chase.limit)
+            if reader.chase.enough is not None and not is_bounded:
+                self._bound(reader, reader.chase.enough)
             reader.chase.go_on()
             self._serve_bounded(reader, number)
             if reader.is_served:
@@ -237,8 +237,8 @@ class GroupRead:
             if takes_all and self._queue:
                 reader.readers.update(self._queue)
                 self._queue.clear()
-            if reader.chase.limit is not None and any(each.bound is None for each in reader.readers):
-                reader.chase.limit = None  # it was found before they came
+            if reader.chase.enough is not None and any(each.enough is None for each in reader.readers):
+                reader.chase.enough = None  # they may have come after that was found
             self._sent += 1
             number = self._head.number
             if not reader.order and self._head.caught_up:
@@ -246,20 +246,20 @@ class GroupRead:
             reader.order, reader.number = self._sent, number
             reader.sent = self._clock.monotonic()
 
-    def _bound(self, reader: _Reader, limit: LogNumber) -> None:
-        """The probe of a reader found no entry at `limit`: so much is enough for all that came before it was sent."""
+    def _bound(self, reader: _Reader, enough: LogNumber) -> None:
+        """The probe of a reader found no entry after `enough`: all that came before it was sent have to see no more."""
         for sender in self._senders:
             if sender is reader or 0 < sender.order < reader.order:
                 for each in (*sender.readers, sender):
-                    if each.bound is None or limit < each.bound:
-                        each.bound, each.bound_sent = limit, reader.sent
+                    if each.enough is None or enough < each.enough:
+                        each.enough, each.enough_sent = enough, reader.sent
 
     def _serve_bounded(self, reader: _Reader, number: LogNumber) -> None:
         """Let those go, of a reader and the readers of its probe, that have to see no more than is known."""
         for each in (*reader.readers, reader):
-            if each.bound is not None and number >= each.bound - 1 and not each.is_served:
+            if each.enough is not None and number >= each.enough and not each.is_served:
                 each.is_served = True
-                self.asked_at = each.bound_sent if self.asked_at is None else max(self.asked_at, each.bound_sent)
+                self.asked_at = max(self.asked_at or each.enough_sent, each.enough_sent)
                 _rouse(each)
 
     def _serve(self, sender: _Reader, error: WormError | None = None) -> None:

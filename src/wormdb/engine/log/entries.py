@@ -44,48 +44,48 @@ class TailRound(msgspec.Struct, frozen=True):
     """One round of guesses: the entries found in unbroken order, and the store's times.
 
     `ended` says that the number after the last record was not there. Times are None if the store
-    shows none. `limit` is the number far ahead that was asked for too, if that was not there.
+    shows none. `enough` is the number before the slot far ahead that was asked for too, if that was empty.
     """
 
     records: tuple[LogRecord, ...]
     ended: bool
     first: StoreTime | None
     last: StoreTime | None
-    limit: LogNumber | None = None
+    enough: LogNumber | None = None
 
 
 class Chase:
     """The rounds by which one reader follows the log: of 1, 2, 4, … slots, until one of them is empty.
 
     Writers may add entries as fast as the reader finds them. So when rounds grow no more, each asks for a slot far
-    ahead too, twice as far each time, until that is empty: whatever was acknowledged before is below this `limit`, and
-    there the reader may stop.
+    ahead too, twice as far each time, until that is empty: whatever was acknowledged before comes before it, so that is
+    `enough`, and there the reader may stop.
     """
 
-    __slots__ = ("_distance", "limit", "width")
+    __slots__ = ("_distance", "enough", "width")
 
     def __init__(self) -> None:
         """Before the first round."""
         self.width = 1
         """Slots of the next round."""
-        self.limit: LogNumber | None = None
-        """A number without an entry, at a moment after the reader began; None if it was not asked for, or was there."""
+        self.enough: LogNumber | None = None
+        """No entry after this one was there at a moment after the reader began; None if no such number is known."""
         self._distance = 0
 
     def mark(self, after: LogNumber) -> LogNumber | None:
         """The slot far ahead that a round behind `after` has to ask for; None if it has not to."""
-        return LogNumber(after + self._distance) if self._distance and self.limit is None else None
+        return LogNumber(after + self._distance) if self._distance and self.enough is None else None
 
     def go_on(self) -> None:
         """A round found no end: the next is wider, or asks further ahead."""
         if self.width < TAIL_PROBES_MAX:
             self.width = min(2 * self.width, TAIL_PROBES_MAX)
-        elif self.limit is None:
+        elif self.enough is None:
             self._distance = 2 * max(self._distance, TAIL_PROBES_MAX)
 
     def is_over(self, number: LogNumber) -> bool:
         """Whether a reader that knows all entries through `number` may stop, though more are there."""
-        return self.limit is not None and number >= self.limit - 1
+        return self.enough is not None and number >= self.enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,8 @@ class Log:
         while True:
             answer = self.round(after, chase.width, ahead, chase.mark(after))
             yield answer
-            after, ahead, chase.limit = LogNumber(after + len(answer.records)), None, chase.limit or answer.limit
+            after, ahead = LogNumber(after + len(answer.records)), None
+            chase.enough = chase.enough or answer.enough
             if answer.ended or chase.is_over(after):
                 return
             chase.go_on()
@@ -187,7 +188,7 @@ class Log:
             ended=len(records) < len(numbers),
             first=min(times) if known else None,
             last=max(times) if known else None,
-            limit=None if mark is None or probes[0].found is not None else mark,
+            enough=None if mark is None or probes[0].found is not None else LogNumber(mark - 1),
         )
 
     def _decode(self, number: LogNumber, probe: Probe) -> LogRecord | None:
