@@ -1,4 +1,4 @@
-"""Ways to get wrong where a read ends while others write; `tests.simulation.mutants_chases` has those of shared rounds."""
+"""Ways to get wrong where a read ends while others write; more of them are in `tests.simulation.mutants_chases`."""
 
 from __future__ import annotations
 

@@ -218,18 +218,24 @@ class GroupRead:
                 self._bound(reader, reader.chase.enough)
             reader.chase.go_on()
             self._serve_bounded(reader, number)
-            if reader.is_served:
+            if not reader.is_served:
+                self._join(reader, number)
+
+    def _join(self, reader: _Reader, number: LogNumber) -> None:
+        """Wait for the probe of another reader, if one was sent later and asks for what comes after all that is known.
+
+        Needs the lock.
+        """
+        for sender in self._senders:
+            if sender.order > reader.order and sender.number >= number:
+                self._wake_of(reader)
+                sender.chase.width = max(sender.chase.width, reader.chase.width)
+                sender.readers.update(reader.readers)
+                sender.readers[reader] = None
+                reader.readers.clear()
+                self._senders.pop(reader)
+                self._choose()
                 return
-            for sender in self._senders:
-                if sender.order > reader.order and sender.number >= number:
-                    self._wake_of(reader)
-                    sender.chase.width = max(sender.chase.width, reader.chase.width)
-                    sender.readers.update(reader.readers)
-                    sender.readers[reader] = None
-                    reader.readers.clear()
-                    self._senders.pop(reader)
-                    self._choose()
-                    return
 
     def _begin(self, reader: _Reader, *, takes_all: bool = False) -> None:
         """The probe of a reader is sent now; perhaps for all that wait."""
