@@ -232,3 +232,4 @@ if __name__ == "__main__":
             failed += 1
             sys.stdout.write(f"seed {one}: {type(error).__name__}: {str(error)[:900]}\n")
     sys.stdout.write(f"{seeds} seeds, {failed} failed\n")
+    sys.exit(1 if failed else 0)
