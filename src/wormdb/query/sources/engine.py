@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.blocks.shelf import ColumnCache, Shelf
+    from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.lists.nearest import NearestReader
     from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.entries import Range
@@ -82,7 +83,7 @@ class RootKnowledge:
     """Of the last state with changes on top: what is below them is kept as if they were not there."""
     _readers: dict[str, tuple[Index, Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
     """The newest reader of each index, by name. Views are not kept, because they would keep the root in memory."""
-    _nearest: dict[str, tuple[Overlay, LogNumber, Definition, Candidates]] = field(default_factory=dict)
+    _nearest: dict[str, tuple[Overlay, LogNumber, Definition, NearestReader]] = field(default_factory=dict)
     """The same of indexes of vectors."""
 
     def facts(self, view: View, ledger: Ledger) -> Facts:
@@ -119,7 +120,7 @@ class RootKnowledge:
 
         overlay, number, definition, held = self._nearest.get(name, (None, 0, None, None))
         if held is None or overlay is not view.overlay or number != view.number or definition is not view.definition:
-            held = open_nearest(view, name, ledger)
+            held = open_nearest(view, name, ledger, held if definition is view.definition else None)
             self._nearest[name] = (view.overlay, view.number, view.definition, held)
         return held
 
@@ -461,11 +462,6 @@ class EngineSource:
         found = self.facts.find_index(name)
         assert found is not None, f"the facts have no index {name}"
         return self._known.reader(self.view, found.index, self.ledger)
-
-    @property
-    def columns(self) -> ColumnCache:
-        """As `ListSource`."""
-        return self.ledger.trees.lists.pages
 
     def expect_documents(self) -> None:
         """As `ListSource`. 1 GET for each block whose page map is not kept, if there are few blocks."""
