@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.blocks.shelf import Label
 from wormdb.engine.lists.centroids import Centroids, decode_centroids
 from wormdb.engine.lists.codes import encode_vector, encode_vectors, load_numpy, multiply_parts, rough_scores
-from wormdb.engine.lists.known import KnownRows
+from wormdb.engine.lists.known import Fetch, KnownRow, KnownRows
 from wormdb.engine.lists.slab import ONLY_RANGE, VectorIds, VectorPiece, keep_slab, open_slab
 from wormdb.format import json
 
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
     from wormdb.bql.nearest import Near
     from wormdb.engine.lists.codes import Codes, Floats, Singles
-    from wormdb.engine.lists.known import Fetch, KnownRow
     from wormdb.engine.lists.read import ListReader
     from wormdb.engine.lists.slab import PickedPiece
     from wormdb.engine.lists.vector_kind import VectorKind
     from wormdb.engine.state.view import StoredVersion
 
-__all__ = ["NearestReader"]
+__all__ = ["Fetch", "KnownRow", "NearestReader"]
 
 _ROWS_KIND: Final = "near"
 _ROWS_SHARE: Final = 0.125
