@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wormdb import Collection, Database, Document
 
-MANUAL = wormdb.Settings(forward="manual", forward_interval_ms=0, block_bytes=500, stage_bytes=900)
+MANUAL = wormdb.Settings(forward="manual", forward_interval_ms=0, block_bytes=500, stage_bytes=200)
 PAST, LATER = datetime(2001, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 INDEXES: dict[str, tuple[str, Distance]] = {
     "v": ("v", "euclidean"),

@@ -399,3 +399,22 @@ def test_the_distance_is_that_of_the_index_before_it_is_built_and_of_the_past(tm
             with pytest.raises(InvalidRequestError, match="has 3 dimensions, the vector 2"):
                 things.find(near=asked).first()
             things.forward()
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_an_index_that_another_built_answers_whatever_was_written_since(tmp_path: Path, *, writes: bool) -> None:
+    url = f"file://{tmp_path}"
+    with wormdb.connect(url, settings=MANUAL) as one, wormdb.connect(url, settings=MANUAL) as other:
+        one["things"].insert_many([{"id": n, "v": [1.0, float(n)]} for n in range(4)])
+        other["things"].forward()
+        assert other["things"].count() == 4
+        one["things"].create_vector_index("v", dimensions=2)
+        if writes:  # what came meanwhile is learned from the writes that lost the race
+            other["things"].insert_many([{"id": 9, "v": [1.0, 1.0]}, {"id": 10, "v": [0.0, 1.0]}])
+        else:  # the newest root goes further than the first entries that are read
+            one["things"].save({"id": 9, "v": [1.0, 1.0]})
+            one["things"].forward()
+        found = other["things"].find(near={"v": {"vector": [1.0, 1.0], "k": 2}})
+        assert [row["id"] for row in found] == [1, 9]
+        before = other["things"].refresh()
+        assert other["things"].refresh() == before

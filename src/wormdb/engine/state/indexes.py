@@ -154,6 +154,19 @@ class IndexStates:
         """Whether any index is lists, ready or not."""
         return any(status.index.kind for status in self.known.values())
 
+    def are_in(self, root: Root) -> bool:
+        """Whether a root has all of every index that is ready, but those whose documents all came later. No requests.
+
+        That of blobs is not counted.
+        """
+        for status in self.known.values():
+            if status.state != "ready" or status.index.is_owners or status.bare > root.applied:
+                continue
+            found = root.index(status.index.name)
+            if found is None or found.definition != status.definition or not is_whole(found):
+                return False
+        return True
+
     @property
     def owners(self) -> IndexStatus | None:
         """The index of the blobs that documents refer to; None if the collection never had a blob."""
