@@ -418,3 +418,14 @@ def test_an_index_that_another_built_answers_whatever_was_written_since(tmp_path
         assert [row["id"] for row in found] == [1, 9]
         before = other["things"].refresh()
         assert other["things"].refresh() == before
+
+
+def test_numbers_near_the_end_of_float32_are_written_quietly_and_found_exactly(tmp_path: Path) -> None:
+    with wormdb.connect(f"file://{tmp_path}", settings=MANUAL) as database:
+        things = database["things"]
+        things.create_vector_index("v", dimensions=2, distance="euclidean")
+        things.insert_many([{"id": 1, "v": [3e38, -3e38]}, {"id": 2, "v": [1.0, 2.0]}])
+        things.forward()  # warnings are errors here
+        asked = {"vector": [3e38, -3e38], "k": 1, "exact": True}
+        assert [(row["id"], score) for row, score in things.find(near={"v": asked}).scored()] == [(1, 1.0)]
+        assert things.find(near={"v": {"vector": [1.0, 2.0], "k": 1}}).first()["id"] == 2

@@ -139,7 +139,8 @@ class VectorKind:
         else:
             lengths = numpy.sqrt(squares(codes))
             made = numpy.divide(1.0, lengths, out=numpy.zeros(len(codes)), where=lengths > 0)[:, None]
-        factors: Singles = made.astype("<f4")
+        with numpy.errstate(over="ignore"):  # squares beyond float32 are infinite: `exact` alone finds such vectors
+            factors: Singles = made.astype("<f4")
         return factors
 
     def _fault(self, value: Any) -> str | None:
