@@ -173,3 +173,27 @@ def test_dimensions_and_lists_have_limits(things: Collection[Document]) -> None:
     things.forward()
     assert ask(things, [1.0] * VECTOR_DIMENSIONS_MAX, "u") == [("long", 1.0)]
     assert count_lists(10**9) == LISTS_MAX == 65_536
+
+
+@pytest.mark.parametrize("is_forwarded", [True, False])
+def test_of_equal_vectors_the_first_ids_are_found_wherever_they_lie(is_forwarded: bool) -> None:
+    """The index has half of them in its lists, the tail the others, or both halves came by runs of their own."""
+    with wormdb.connect("memory://", settings=wormdb.Settings(forward="manual")) as database:
+        things = database["things"]
+        things.create_vector_index("v", dimensions=2)
+        for half in (0, 1):
+            things.insert_many({"id": f"t{each:03}", "v": [1.0, 2.0]} for each in range(half, 200, 2))
+            if half == 0 or is_forwarded:
+                things.forward()
+        found = things.find(near={"v": {"vector": [2.0, 1.0], "k": 10}}, select=["_id"]).to_list()
+        assert [row["id"] for row in found] == [f"t{each:03}" for each in range(10)]
+
+
+def test_a_vector_whose_square_is_beyond_float32_is_found_last() -> None:
+    with wormdb.connect("memory://", settings=wormdb.Settings(forward="manual")) as database:
+        things = database["things"]
+        things.create_vector_index("v", dimensions=2, distance="euclidean")
+        things.insert_many([{"id": "far", "v": [3e30, -3e30]}, {"id": "near", "v": [1.0, 2.0]}])
+        things.forward()
+        found = things.find(near={"v": {"vector": [2.0, 1.0], "k": 10}}, select=["_id"]).to_list()
+        assert [row["id"] for row in found] == ["near", "far"]

@@ -150,7 +150,7 @@ def test_all_mistakes_of_a_question_are_told(written: Any, paths: list[str]) -> 
 def test_a_question_is_read() -> None:
     vector = np.array([1, 2], np.int8)
     options = {"vector": vector, "k": 3, "recall": 0.9, "exact": True, "min_score": 0, "distance": "euclidean"}
-    assert parse_near({"a.b": options}) == Near(("a", "b"), (1.0, 2.0), 3, "euclidean", 0.9, True, 0.0)
+    assert parse_near({"a.b": options}) == Near(("a", "b"), array("f", (1.0, 2.0)), 3, "euclidean", 0.9, True, 0.0)
 
 
 def test_a_vector_of_zeros_has_no_cosine() -> None:

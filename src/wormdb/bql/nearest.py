@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from heapq import nsmallest
 from math import fsum, inf, isfinite, nan, sqrt
@@ -35,6 +35,7 @@ WrittenNear: TypeAlias = "Mapping[str, Any] | Near"
 
 _ROWS: Final = 10
 _NUMBERS: Final = frozenset({int, float})
+_PLAIN: Final = {"vector", "k"}
 _KNOWN: Final = ("vector", "k", "recall", "exact", "min_score", "distance")
 
 
@@ -43,8 +44,8 @@ class Near:
     """What `near` asks for: the `k` documents with the best scores."""
 
     path: Path
-    vector: tuple[float, ...]
-    """Each is a float32."""
+    vector: Sequence[float]
+    """Each is a float32: a tuple, or an array of these, which is not changed."""
     k: int = _ROWS
     distance: Distance | None = None
     """None for the distance of the index."""
@@ -69,7 +70,10 @@ class Near:
                 reason="a vector of zeros has no direction, so it has no cosine with another",
                 fix="give another vector, or use distance euclidean",
             )
-        return self if self.distance == distance else replace(self, distance=distance)
+        if self.distance == distance:
+            return self
+        how = (distance, self.recall, self.is_exact, self.min_score, self.is_past)
+        return Near(self.path, self.vector, self.k, *how)
 
     def __repr__(self) -> str:
         return f"Near({self.field}, {len(self.vector)} dimensions, k={self.k})"
@@ -121,6 +125,25 @@ def parse_near(written: WrittenNear) -> Near:
     """What `near` asks for. Raises InvalidRequestError with all mistakes. No requests."""
     if isinstance(written, Near):
         return written
+    return _plain_near(written) or _checked_near(written)
+
+
+def _plain_near(written: Mapping[str, Any]) -> Near | None:
+    """What most callers write, an array of numpy and how many; None for anything else, and for what may be wrong."""
+    if type(written) is not dict or len(written) != 1:
+        return None
+    ((name, options),) = written.items()
+    if type(options) is not dict or not options.keys() <= _PLAIN or type(name) is not str or not name.isidentifier():
+        return None
+    vector: Any = options.get("vector")
+    k = options.get("k", _ROWS)
+    if type(k) is not int or not 1 <= k <= NEAR_ROWS_MAX or not _is_plain_array(vector):
+        return None
+    return Near(parse_path(name), array("f", vector.tobytes()), k)
+
+
+def _checked_near(written: WrittenNear) -> Near:
+    """As `parse_near`, of anything."""
     what = "near"
     name, options = _only_item(written)
     if not isinstance(name, str) or not isinstance(options, Mapping):
@@ -146,7 +169,7 @@ def parse_near(written: WrittenNear) -> Near:
     if distance is not None and distance not in DISTANCES:
         mistakes.add(f"{name}.distance", f"there is no distance {distance!r:.40}", f"write {' or '.join(DISTANCES)}")
     mistakes.settle(what)
-    return Near(path, tuple(vector), k, distance, recall, is_exact, min_score)
+    return Near(path, vector, k, distance, recall, is_exact, min_score)
 
 
 def _only_item(written: Any) -> tuple[Any, Any]:
@@ -185,8 +208,9 @@ def _plain_number(value: Any) -> Any:
 
 def _is_plain_array(value: Any) -> bool:
     """Whether it is an array of numpy with finite float32 of one row, as most embeddings are."""
-    if str(getattr(value, "dtype", None)) != "float32" or getattr(value, "ndim", None) != 1:
+    if getattr(value, "dtype", None) != "float32" or getattr(value, "ndim", None) != 1:
         return False
+    # A single one that is not finite makes the sum so too; that of as many finite ones is finite in float64.
     return 1 <= len(value) <= VECTOR_DIMENSIONS_MAX and isfinite(float(value.sum(dtype="float64")))
 
 

@@ -193,6 +193,11 @@ class TextArray:
         ends = [0, *self._ends]
         return iter([prefix + body[start:stop] for start, stop in pairwise(ends)])
 
+    def copy(self) -> TextArray:
+        """The same, in memory of its own: then the page that it was read from is not kept by it."""
+        ends = None if self._ends is None else array("I", self._ends)
+        return TextArray(self._count, self._prefix, self._width, ends, memoryview(bytes(self._body)))
+
 
 def _texts(texts: Sequence[bytes]) -> bytes:
     """Byte strings with what all of them begin with once."""

@@ -78,7 +78,10 @@ class Centroids:
             near: Floats = (2.0 * own) * (scales.astype(numpy.float64)[:, None] * products) - own * own * self.squares
             return near
         lengths = self._lengths
-        return numpy.divide(products, lengths, out=numpy.full(products.shape, -numpy.inf), where=lengths > 0)  # type: ignore[no-any-return] # numpy is loaded late
+        if self._has_zeros:
+            return numpy.divide(products, lengths, out=numpy.full(products.shape, -numpy.inf), where=lengths > 0)  # type: ignore[no-any-return] # numpy is loaded late
+        rated: Floats = products / lengths
+        return rated
 
     def nearest(self, distance: Distance, code: Codes, scales: Singles, count: int | None) -> list[int]:
         """The numbers of the lists that are read for one code, or of all, in order. No requests.
@@ -117,6 +120,10 @@ class Centroids:
         lengths: Floats = load_numpy().sqrt(self.squares)
         return lengths
 
+    @cached_property
+    def _has_zeros(self) -> bool:
+        return not self.squares.all()
+
     def assign(self, distance: Distance, codes: Codes, scales: Singles) -> Any:
         """The number of the list of each code: the nearest, of equally near ones the first. No requests."""
         numpy = load_numpy()
@@ -145,7 +152,6 @@ def choose_ranges(nearest: Any) -> list[tuple[int, int]]:
     They are at least as many, and in `count_ranges` places at most: the smallest gaps between the nearest are filled,
     and for that the farthest of these are left out. No requests.
     """
-    numpy = load_numpy()
     count = len(nearest)
     ranges = count_ranges(count)
     low, high = _STEPS // 4, _STEPS
@@ -157,12 +163,13 @@ def choose_ranges(nearest: Any) -> list[tuple[int, int]]:
     while low < high:
         middle = (low + high) // 2
         taken = count * middle // _STEPS
-        is_enough = taken + _count_between(in_order[order < taken], ranges) >= count
+        is_enough = taken + _count_between(in_order[order < taken], taken - ranges) >= count
         low, high = (low, middle) if is_enough else (middle + 1, high)
     places = in_order[order < count * low // _STEPS]
     gaps = places[1:] - places[:-1]
     apart = (-gaps).argsort(kind="stable")[: ranges - 1]
-    apart = numpy.sort(apart[gaps[apart] > 1])
+    apart = apart[gaps[apart] > 1]
+    apart.sort()
     firsts, lasts = places[apart + 1].tolist(), places[apart].tolist()
     return list(zip([int(places[0]), *firsts], [*lasts, int(places[-1])], strict=True))
 
@@ -171,14 +178,13 @@ def _spread(ranges: Iterable[tuple[int, int]]) -> list[int]:
     return [number for first, last in ranges for number in range(first, last + 1)]
 
 
-def _count_between(places: Any, ranges: int) -> int:
-    """How many lists lie between some, if these are read in that many ranges; they are given in order."""
-    filled = len(places) - ranges
+def _count_between(places: Any, filled: int) -> int:
+    """How many lists lie between some, which are given in order, if this many of the gaps between them are filled."""
     if filled <= 0:
         return 0
     gaps = places[1:] - places[:-1]
     gaps.partition(filled - 1)
-    return int(gaps[:filled].sum()) - filled
+    return int(load_numpy().add.reduce(gaps[:filled])) - filled
 
 
 def decode_centroids(data: bytes, *, dimensions: int, name: str) -> Centroids:

@@ -45,10 +45,9 @@ _EXACT_DIMENSIONS: Final = 1_040
 """127 * 127 * 1,040 is below 2^24: sums of that many products are exact in float32."""
 _PLAIN_LEAST: Final = 1e-30
 """Vectors whose greatest number is above have scales with all bits of float32."""
+_FARTHEST: Final = -1e300
 _MANY_ROWS: Final = 1_024
-"""Rows that are multiplied at once, so that their float32 stay in the cache of the processor …"""
-_FEW_ROWS: Final = 256
-"""… and with a single code, for which they are read once only."""
+"""Rows that are multiplied at once, so that their float32 stay near the processor."""
 
 
 @cache
@@ -117,22 +116,22 @@ def multiply_parts(parts: Sequence[Codes], code: Codes) -> Floats:
     numpy = load_numpy()
     kernel = find_kernel()
     if kernel is not None:
-        times, given = kernel.cdist, numpy.ascontiguousarray(code)
-        exact: Floats = numpy.concatenate([numpy.asarray(times(given, rows, "dot")) for rows in parts], axis=1)[0]
-        return exact
+        times, given, start = kernel.cdist, numpy.ascontiguousarray(code), 0
+        exact = numpy.empty((1, sum(map(len, parts))), numpy.float64)
+        for rows in parts:
+            stop = start + len(rows)
+            times(given, rows, "dot", out=exact[:, start:stop])
+            start = stop
+        return exact[0]  # type: ignore[no-any-return] # numpy is loaded late
     kind = numpy.float32 if code.shape[1] <= _EXACT_DIMENSIONS else numpy.float64
     right = code[0].astype(kind)
     made = numpy.empty(sum(map(len, parts)), kind)
-    # One buffer for all: a new one for each would be cleared by the system before it is filled.
-    wide = numpy.empty((min(max(map(len, parts)), _FEW_ROWS), code.shape[1]), kind)
     start = 0
     for rows in parts:
-        for first in range(0, len(rows), _FEW_ROWS):
-            some = rows[first : first + _FEW_ROWS]
-            count = len(some)
-            numpy.copyto(wide[:count], some)
-            numpy.dot(wide[:count], right, out=made[start : start + count])
-            start += count
+        for first in range(0, len(rows), _MANY_ROWS):
+            some = rows[first : first + _MANY_ROWS]
+            numpy.matmul(some, right, out=made[start : start + len(some)])
+            start += len(some)
     return made.astype(numpy.float64)  # type: ignore[no-any-return] # numpy is loaded late
 
 
@@ -147,13 +146,18 @@ def squares(codes: Codes) -> Floats:
 def rough_scores(distance: Distance, products: Floats, factors: Singles, scale: float) -> Floats:
     """What orders rows as scores do, of products with one code: more is nearer. No requests.
 
-    `factors` is a column or two of each row, as payloads have them; `scale` that of the other code.
+    `factors` are one or two for each row, as payloads have them: all first ones, then all second ones. `scale` is that
+    of the other code.
     """
     if distance == "euclidean":
         # d² = |a|² - 2ab + |b|², of which |b|² is the same for all.
-        first = factors[:, 0].astype(products.dtype)
-        return 2.0 * scale * first * products - factors[:, 1].astype(products.dtype)
-    return products * factors[:, 0]
+        first = factors[0].astype(products.dtype)
+        far = 2.0 * scale * first * products - factors[1].astype(products.dtype)
+        # The square of a long vector may be beyond float32: it is the farthest, and counts all the same.
+        kept: Floats = load_numpy().maximum(far, _FARTHEST)
+        return kept
+    made: Floats = products * factors[0]
+    return made
 
 
 @cache

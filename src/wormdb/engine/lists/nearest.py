@@ -12,23 +12,27 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+from wormdb.engine.blocks.shelf import Label
 from wormdb.engine.lists.centroids import Centroids, decode_centroids
 from wormdb.engine.lists.codes import encode_vector, encode_vectors, load_numpy, multiply_parts, rough_scores
-from wormdb.engine.lists.slab import keep_slab, open_slab
-from wormdb.engine.lists.vector_kind import ONLY_LIST, VectorKind, list_key
-from wormdb.engine.state.view import id_key
+from wormdb.engine.lists.known import KnownRows
+from wormdb.engine.lists.slab import ONLY_RANGE, VectorIds, VectorPiece, keep_slab, open_slab
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from wormdb.bql.nearest import Near
     from wormdb.engine.lists.codes import Codes, Floats, Singles
+    from wormdb.engine.lists.known import Fetch, KnownRow
     from wormdb.engine.lists.read import ListReader
-    from wormdb.engine.lists.slab import VectorPiece
+    from wormdb.engine.lists.vector_kind import VectorKind
 
 __all__ = ["NearestReader"]
 
+_ROWS_KIND: Final = "near"
+_ROWS_SHARE: Final = 0.125
+"""Of the cache for columns that documents which were found may take."""
 _CHUNK: Final = 32
 """Entries that are put in order first; then four times as many each time."""
 
@@ -44,7 +48,10 @@ class NearestReader:
 
     reader: ListReader
     kind: VectorKind
-    _tail: tuple[list[bytes], Codes, Singles] | None = field(default=None, init=False)
+    is_asked: bool = field(default=False, init=False)
+    """Whether it was asked before: then what a first question needs is likely kept."""
+    _tail: VectorPiece | None = field(default=None, init=False)
+    _middles: Centroids | None = field(default=None, init=False)
 
     def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = None) -> Iterator[bytes]:
         """Keys of ids in the order of rough scores, the best first: of the nearest `probes` lists or all, and the tail.
@@ -54,48 +61,66 @@ class NearestReader:
         """
         numpy = load_numpy()
         code, scales = encode_vector(numpy.frombuffer(array("f", near.vector), numpy.float32))
-        scale = float(scales[0])
+        self.is_asked = True
+        tail = self._tail = self._tail or self._encode_tail()
         pieces = self._read(code, scales, probes)
-        tail, tail_codes, tail_factors = self._tail = self._tail or self._encode_tail()
-        parts, factors = [piece.codes for piece in pieces], [piece.factors for piece in pieces]
-        if tail:
-            parts, factors = [*parts, tail_codes], [*factors, tail_factors]
-        if not parts:
+        if len(tail.codes):
+            pieces.append(tail)
+        if not pieces:
             return
-        scores = rough_scores(self.kind.distance, multiply_parts(parts, code), numpy.concatenate(factors), scale)
-        starts = list(accumulate(map(len, parts), initial=0))
-        for start, piece in zip(starts, pieces, strict=False):
-            if piece.hidden is not None:
-                scores[start + piece.hidden] = -numpy.inf
+        factors = numpy.concatenate([piece.factors for piece in pieces], axis=1)
+        products = multiply_parts([piece.codes for piece in pieces], code)
+        scores = rough_scores(self.kind.distance, products, factors, float(scales[0]))
+        if any(piece.has_hidden for piece in pieces):
+            scores = numpy.where(numpy.isnan(scores), -numpy.inf, scores)
+        starts = list(accumulate([len(piece.codes) for piece in pieces], initial=0))
         touched = self.reader.touched
         seen: set[bytes] = set()
-        for place in _best_first(scores):
+
+        def key_at(place: int) -> bytes | None:
+            """The key of an entry; None if the tail says otherwise."""
             number = bisect_right(starts, place) - 1
-            row = place - starts[number]
-            if number == len(pieces):
-                key = tail[row]
-            else:
-                key = id_key(pieces[number].ids[row])
-                if key in touched:
-                    continue
-            if key not in seen and (among is None or key in among):
-                seen.add(key)
-                yield key
+            piece = pieces[number]
+            key = piece.ids.key(piece.start + place - starts[number])
+            return None if piece is not tail and key in touched else key
+
+        for places, values in _best_first(scores):
+            for key in _in_order(places, values, key_at):
+                if key is not None and key not in seen and (among is None or key in among):
+                    seen.add(key)
+                    yield key
 
     def prepare(self) -> None:
         """Read what `candidates` needs before its lists: 1 GET for what was learned and for each object, one round."""
         self._learned()
 
-    def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[VectorPiece]:
-        trained = self._learned()
-        if trained is None:
-            keys: Sequence[bytes] = (ONLY_LIST,)
+    def rows(self, keys: Sequence[bytes], fetch: Fetch) -> list[KnownRow | None]:
+        """The documents of some keys, which are as `fetch` gives them. What is not kept costs as that."""
+        if self.reader.folder is None:
+            return KnownRows(self.kind.path, self.kind.dimensions, 0).find(keys, fetch)
+        cache, label = self.reader.folder.shelf.pages, Label(self.reader.folder.folder, _ROWS_KIND)
+        held: tuple[NearestReader, KnownRows] | None = cache.find(label)
+        if held is not None and held[0] is self:
+            known = held[1]
         else:
-            middles = _decoded(trained, self.kind.dimensions)
-            keys = list(map(list_key, middles.nearest(self.kind.distance, code, scales, probes)))
+            before = None if held is None else held[1]
+            known = KnownRows(self.kind.path, self.kind.dimensions, int(cache.bytes_max * _ROWS_SHARE), before)
+        size = known.size
+        found = known.find(keys, fetch)
+        if known.size != size:
+            cache.keep(label, (self, known), known.size)
+        return found
+
+    def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[VectorPiece]:
+        middles = self._middles
+        if middles is None and (trained := self._learned()) is not None:
+            middles = self._middles = _decoded(trained, self.kind.dimensions)
+        ranges = [ONLY_RANGE]
+        if middles is not None:
+            ranges = middles.nearest_ranges(self.kind.distance, code, scales, probes)
         slab = open_slab(self.reader)
         size = slab.size
-        found = slab.read(self.reader, keys)
+        found = slab.read(self.reader, ranges)
         if slab.size != size:
             keep_slab(self.reader, slab)
         return found
@@ -114,37 +139,56 @@ class NearestReader:
 
     # --- the tail ---
 
-    def _encode_tail(self) -> tuple[list[bytes], Any, Any]:
+    def _encode_tail(self) -> VectorPiece:
         """The vectors of changed documents as codes, made once for each state."""
         numpy = load_numpy()
-        texts = {id_key(held.id): held.document for held in self.reader.tail if held.document is not None}
-        rows, vectors = self.kind.read_vectors(json.decode_documents(texts.values(), name="document"))
-        changed = list(texts)
-        keys = [changed[row] for row in rows]
+        held = [each for each in self.reader.tail if each.document is not None]
+        rows, vectors = self.kind.read_vectors(
+            json.decode_documents([each.document or b"" for each in held], name="document")
+        )
         matrix = numpy.frombuffer(b"".join(vectors or [array("f")]), numpy.float32)
         codes, scales = encode_vectors(matrix.reshape(len(rows), self.kind.dimensions))
-        return keys, codes, self.kind.make_factors(codes, scales)
+        factors = self.kind.make_factors(codes, scales).T
+        return VectorPiece(codes, factors, VectorIds([[held[row].id for row in rows]]), 0, has_hidden=False)
 
 
-def _best_first(scores: Floats) -> Iterator[int]:
-    """The places of all scores that count, the best first; only as many are put in order as may be taken soon."""
+def _in_order(places: Floats, scores: Floats, key_at: Callable[[int], bytes | None]) -> Iterator[bytes | None]:
+    """The keys at some places, which are in order of their scores; of equal scores in order of key.
+
+    So the same entries are in the same order, wherever they lie.
+    """
+    numbers, values = places.tolist(), scores.tolist()
+    start, end = 0, len(numbers)
+    while start < end:
+        stop = start + 1
+        while stop < end and values[stop] == values[start]:
+            stop += 1
+        if stop == start + 1:
+            yield key_at(numbers[start])
+        else:
+            yield from sorted(filter(None, map(key_at, numbers[start:stop])))
+        start = stop
+
+
+def _best_first(scores: Floats) -> Iterator[tuple[Any, Floats]]:
+    """The places of all scores that count and these, the best first.
+
+    Only as many are put in order as may be taken soon; equal scores come together.
+    """
     numpy = load_numpy()
-    missing = numpy.isnan(scores)
-    if missing.any():
-        scores = numpy.where(missing, -numpy.inf, scores)
-    size, above = _CHUNK, None
-    while True:
+    size, above, least = _CHUNK, numpy.inf, numpy.inf
+    while least > -numpy.inf:
         least = -numpy.inf
         if 8 * size < len(scores):
             # As many scores as there are groups with one are at least as good as the worst of the best of these.
             best = numpy.maximum.reduceat(scores, numpy.arange(0, len(scores), len(scores) // (4 * size)))
-            least = numpy.partition(best, len(best) - size)[len(best) - size]
+            best.partition(len(best) - size)
+            least = best[len(best) - size]
         is_next = scores >= least if least > -numpy.inf else scores > least
-        if above is not None:
+        if above < numpy.inf:
             is_next &= scores < above
-        some = numpy.flatnonzero(is_next)
-        # Equal scores are in order of place, so that the same lists give the same candidates.
-        yield from some[numpy.lexsort((some, -scores[some]))].tolist()
-        if least == -numpy.inf:
-            return
+        some = is_next.nonzero()[0]
+        found = scores[some]
+        order = (-found).argsort()
+        yield some[order], found[order]
         size, above = 4 * size, least

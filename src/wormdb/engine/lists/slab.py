@@ -1,27 +1,47 @@
 """The lists of an index of vectors as arrays, ready to be multiplied: what a process keeps of them.
 
-What an object has of a list never changes, so it stays when runs are added; which entries count is of one head.
+What an object has of a list never changes, so it stays when runs are added; which entries count is of one head. Lists
+that lie side by side make a segment. Those that are asked for often are moved into one array: then a range of lists is
+a slice of it, and is multiplied at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
 
 from wormdb.engine.blocks.shelf import Label
+from wormdb.engine.lists.centroids import LISTS_MAX
 from wormdb.engine.lists.codes import load_numpy
+from wormdb.engine.lists.vector_kind import ONLY_LIST, list_key
+from wormdb.engine.state.view import id_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wormdb.engine.lists.codes import Codes, Singles
     from wormdb.engine.lists.read import ListReader, RunList
     from wormdb.format.list_part import StoredList, TextArray
     from wormdb.format.list_run import ListHead
 
-__all__ = ["VectorPiece", "VectorSlab", "keep_slab", "open_slab"]
+__all__ = ["ONLY_RANGE", "ListRange", "VectorIds", "VectorPiece", "VectorSlab", "keep_slab", "open_slab"]
 
+ListRange: TypeAlias = tuple[int, int]
+"""Lists by their numbers, from a first one through a last one."""
+ONLY_RANGE: Final[ListRange] = (LISTS_MAX, LISTS_MAX)
+"""The list of all vectors, where there are too few for more."""
+SEGMENT_LISTS: Final = 128
+"""Lists of which the codes are moved into one array together: several MB, so that none of it takes long, and systems
+give it large pages of memory."""
+PACK_AFTER: Final = 2 * SEGMENT_LISTS
+"""Pieces of a segment that are taken one by one until they are moved: that takes about as long."""
+GONE_SHARE_MAX: Final = 0.25
+"""Of the rows of an array that may be of objects which a newer head does not have: more are not worth multiplying."""
 _SLAB_KIND: Final = "vectors"
 _CACHE_SHARE: Final = 0.5
 """Of the cache for columns that the lists of one index may take."""
@@ -29,19 +49,93 @@ _PIECE_MEMORY: Final = 1_500
 """Bytes of the objects around the entries of a list, about …"""
 _ID_MEMORY: Final = 32
 """… and of an id."""
+_KEYS_MAX: Final = 1_024
+"""Keys that are kept of a segment."""
+
+_Place: TypeAlias = "tuple[str, bytes]"
+"""An object and the key of a list."""
+
+
+class VectorPiece(msgspec.Struct, frozen=True, eq=False):
+    """Entries of one list or several that lie side by side."""
+
+    codes: Any
+    """A row of int8 for each, as it is stored."""
+    factors: Any
+    """What their scores are made of besides, as `VectorKind.make_factors` has it: a column for each.
+
+    NaN for entries that do not count.
+    """
+    ids: VectorIds
+    start: int
+    """Where the first of them is in `ids`."""
+    has_hidden: bool
+    """Whether some may not count."""
+
+
+class VectorIds:
+    """The ids of some entries, one array after the other: those of entries that are near to much are kept as keys."""
+
+    __slots__ = ("_arrays", "_keys", "_starts")
+
+    def __init__(self, arrays: Sequence[Sequence[bytes] | TextArray]) -> None:
+        """Of ids as JSON. No requests."""
+        self._arrays = arrays
+        self._starts = list(accumulate(map(len, arrays), initial=0))
+        self._keys: dict[int, bytes] = {}
+
+    def key(self, place: int) -> bytes:
+        """The key of an id."""
+        known = self._keys.get(place)
+        if known is None:
+            number = bisect_right(self._starts, place) - 1
+            if len(self._keys) >= _KEYS_MAX:
+                self._keys.clear()
+            known = self._keys[place] = id_key(self._arrays[number][place - self._starts[number]])
+        return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class VectorPiece:
-    """The entries that one run has of one list."""
+class _Packed:
+    """What objects have of the lists of a segment, in one array: of any head."""
 
     codes: Codes
-    """A row for each, as it is stored."""
     factors: Singles
-    """What their scores are made of besides, as `VectorKind.make_factors` has it."""
-    ids: TextArray
-    hidden: Any
-    """The places of entries that do not count; None if all do."""
+    ids: VectorIds
+    spans: dict[_Place, tuple[int, int]]
+    """Which rows are of an object and a list."""
+    starts: list[int]
+    """Where the rows of each list begin, and last where they end."""
+
+
+@dataclass(slots=True, eq=False)
+class _Segment:
+    """What is kept of some lists that lie side by side, and which of their entries count for one head."""
+
+    stored: dict[_Place, StoredList | None] = field(default_factory=dict)
+    """Also of lists that an object does not have."""
+    packed: _Packed | None = None
+    factors: Any = None
+    """Those of `packed`, NaN for entries that do not count."""
+    loose: dict[int, tuple[VectorPiece, ...]] = field(default_factory=dict)
+    """By the place of each list that was read for the head: what of it is not packed."""
+    hidden: dict[_Place, Any] = field(default_factory=dict)
+    """The rows of a list that do not count, of those that have any."""
+    whole: bytearray = field(default_factory=lambda: bytearray(SEGMENT_LISTS))
+    """By place 1 for a list that was read for the head and of which nothing is loose."""
+    taken: int = 0
+    """How many pieces were taken one by one."""
+    size: int = 0
+
+    def slice(self, low: int, high: int) -> VectorPiece | None:
+        """The packed rows of the lists from one place up to below another; None if there are none."""
+        packed = self.packed
+        if packed is None:
+            return None
+        start, stop = packed.starts[low], packed.starts[high]
+        if start == stop:
+            return None
+        return VectorPiece(packed.codes[start:stop], self.factors[:, start:stop], packed.ids, start, bool(self.hidden))
 
 
 class VectorSlab:
@@ -53,57 +147,137 @@ class VectorSlab:
         self.size = 0
         """Bytes of what it keeps, about."""
         self._bytes_max = bytes_max
-        self._names = [part.name for run in head.runs for part in run.parts]
-        self._stored: dict[tuple[str, bytes], StoredList | None] = {}
-        """By object and key, also of lists that an object does not have."""
-        self._pieces: dict[bytes, tuple[VectorPiece, ...]] = {}
+        self._names = [[part.name for part in run.parts] for run in head.runs]
+        """Of the objects of each run."""
+        self._segments: dict[int, _Segment] = {}
         self._lock = Lock()
 
     def follow(self, head: ListHead) -> VectorSlab:
         """What is kept of a newer head, or of an older one: all that objects of both have. No requests."""
         slab = VectorSlab(head, self._bytes_max)
-        names = set(slab._names)
+        names = {name for some in slab._names for name in some}
         with self._lock:
-            slab._stored = {place: found for place, found in self._stored.items() if place[0] in names}
-        slab.size = sum(map(_size, slab._stored.values()))
+            for number, segment in self._segments.items():
+                stored = {place: found for place, found in segment.stored.items() if place[0] in names}
+                packed, gone = segment.packed, {}
+                if packed is not None:
+                    gone = {
+                        place: range(stop - start)
+                        for place, (start, stop) in packed.spans.items()
+                        if place[0] not in names
+                    }
+                    if sum(map(len, gone.values())) > GONE_SHARE_MAX * packed.starts[-1]:
+                        packed, gone = None, {}
+                if stored:
+                    slab._segments[number] = _opened(stored, packed, gone)
+        slab.size = sum(segment.size for segment in slab._segments.values())
         return slab
 
-    def read(self, reader: ListReader, keys: Sequence[bytes]) -> list[VectorPiece]:
+    def read(self, reader: ListReader, ranges: Iterable[ListRange]) -> list[VectorPiece]:
         """The entries of some lists, of all runs. What is not kept costs as `ListReader.read`."""
-        pieces = self._pieces
-        try:
-            return [piece for key in keys for piece in pieces[key]]
-        except KeyError:
-            found = self._load(reader, [key for key in keys if key not in pieces])
-        # Another thread may have dropped some meanwhile: then they are read anew.
-        known = {key: held for key in keys if (held := found.get(key, pieces.get(key))) is not None}
-        known |= self._load(reader, [key for key in keys if key not in known])
-        return [piece for key in keys for piece in known[key]]
+        found: list[VectorPiece] = []
+        segments, cuts = self._segments, _cut(ranges)
+        for number, low, high in cuts:
+            segment = segments.get(number)
+            if segment is None or segment.whole.find(0, low, high) >= 0:
+                return self._read_some(reader, cuts)
+            piece = segment.slice(low, high)
+            if piece is not None:
+                found.append(piece)
+        return found
 
-    def _load(self, reader: ListReader, keys: Sequence[bytes]) -> dict[bytes, tuple[VectorPiece, ...]]:
+    def _read_some(self, reader: ListReader, cuts: Sequence[tuple[int, int, int]]) -> list[VectorPiece]:
+        """As `read`, where not all lists are kept, or not all of them are packed."""
+        segments = {number: self._segments.get(number) for number, _, _ in cuts}
+        missing = [
+            (number, place)
+            for number, low, high in cuts
+            for place in range(low, high)
+            if (held := segments[number]) is None or place not in held.loose
+        ]
+        loaded = self._load(reader, missing)
+        found: list[VectorPiece | None] = []
+        for number, low, high in cuts:
+            segment = segments[number]
+            if segment is not None and segment.whole.find(0, low, high) < 0:
+                found.append(segment.slice(low, high))
+                continue
+            for place in range(low, high):
+                pieces = loaded.get((number, place))
+                if pieces is None:
+                    assert segment is not None, "it was there, or it was loaded"
+                    pieces = _pieces_of(segment, place)
+                    segment.taken += len(pieces)
+                found += pieces
+        for number, segment in segments.items():
+            if segment is not None and segment.taken >= PACK_AFTER:
+                self._pack(number, segment)
+        return [piece for piece in found if piece is not None]
+
+    def _load(
+        self, reader: ListReader, missing: Sequence[tuple[int, int]]
+    ) -> dict[tuple[int, int], tuple[VectorPiece, ...]]:
         """Some lists, which are kept from now on as far as there is room."""
-        if not keys:
+        if not missing:
             return {}
-        stored = self._stored
-        held = {place: stored[place] for name in self._names for key in keys if (place := (name, key)) in stored}
-        lists = reader.read(keys, held)
-        made = {key: tuple(map(_piece, filter(_has_entries, lists.get(key, ())))) for key in keys}
+        keys = {_key(*at): at for at in missing}
+        held: dict[_Place, StoredList | None] = {}
         with self._lock:
-            self._pieces |= made
-            for place, found in held.items():
-                if place not in stored:
-                    stored[place] = found
-                    self.size += _size(found)
-            while self.size > self._bytes_max and stored:
-                self._drop(next(iter(stored))[1])
+            for key, (number, _) in keys.items():
+                known = self._segments.get(number)
+                places = ((name, key) for names in self._names for name in names)
+                held |= {place: known.stored[place] for place in places if place in known.stored} if known else {}
+        lists = reader.read(keys, held)
+        made: dict[tuple[int, int], tuple[VectorPiece, ...]] = {}
+        with self._lock:
+            for key, at in keys.items():
+                segment = self._segments.setdefault(at[0], _Segment())
+                for names in self._names:
+                    # What another thread has packed meanwhile stays as it is.
+                    new = {place: held[place] for name in names if (place := (name, key)) in held}
+                    segment.stored = {**new, **segment.stored}
+                self._show(segment, at[1], [(self._name(found, held), found) for found in lists.get(key, ())])
+                made[at] = _pieces_of(segment, at[1])
+            for number in {number for number, _ in missing}:
+                segment = self._segments[number]
+                self.size -= segment.size
+                segment.size = sum(map(_size, segment.stored.values()))
+                self.size += segment.size
+            while self.size > self._bytes_max and self._segments:
+                self.size -= self._segments.pop(next(iter(self._segments))).size
         return made
 
-    def _drop(self, key: bytes) -> None:
-        """Keep a list no longer."""
-        self._pieces.pop(key, None)
-        for name in self._names:
-            if (name, key) in self._stored:
-                self.size -= _size(self._stored.pop((name, key)))
+    def _name(self, found: RunList, held: Mapping[_Place, StoredList | None]) -> str:
+        """The object that has what a run has of a list."""
+        return next(name for name in self._names[found.run] if held.get((name, found.key)) is found.entries)
+
+    def _show(self, segment: _Segment, at: int, lists: Iterable[tuple[str, RunList]]) -> None:
+        """Note which entries of a list count, and what of it is loose."""
+        numpy = load_numpy()
+        loose: list[VectorPiece] = []
+        for name, found in lists:
+            place = name, found.key
+            span = None if segment.packed is None else segment.packed.spans.get(place)
+            hidden = numpy.array(sorted(found.hidden), "int64") if found.hidden else None
+            if hidden is not None:
+                segment.hidden[place] = hidden
+            if span is None and found.entries.count:
+                loose.append(_piece(found.entries, hidden))
+            elif span is not None and hidden is not None:
+                segment.factors[:, span[0] + hidden] = numpy.nan
+        segment.loose[at] = tuple(loose)
+        segment.whole[at] = not loose
+
+    def _pack(self, number: int, segment: _Segment) -> None:
+        """Move all codes of a segment into one array."""
+        with self._lock:
+            if self._segments.get(number) is not segment:
+                return  # another thread did, or it is no longer kept
+            packed, stored = _packed(number, segment.stored, [name for names in self._names for name in names])
+            made = _opened(stored, packed, segment.hidden)
+            for place in segment.loose:
+                made.loose[place], made.whole[place] = (), 1
+            self._segments[number] = made
 
 
 def open_slab(reader: ListReader) -> VectorSlab:
@@ -125,23 +299,86 @@ def keep_slab(reader: ListReader, slab: VectorSlab) -> None:
         reader.folder.shelf.pages.keep(Label(reader.folder.folder, _SLAB_KIND), slab, slab.size)
 
 
-def _has_entries(found: RunList) -> bool:
-    return found.entries.count > 0
+def _cut(ranges: Iterable[ListRange]) -> list[tuple[int, int, int]]:
+    """Ranges of lists by segment: its number, the place of the first, and the one behind the last."""
+    cuts = []
+    for first, last in ranges:
+        number, low = divmod(first, SEGMENT_LISTS)
+        high = last - number * SEGMENT_LISTS + 1
+        while high > SEGMENT_LISTS:
+            cuts.append((number, low, SEGMENT_LISTS))
+            number, low, high = number + 1, 0, high - SEGMENT_LISTS
+        cuts.append((number, low, high))
+    return cuts
 
 
-def _piece(found: RunList) -> VectorPiece:
+def _key(number: int, place: int) -> bytes:
+    one = number * SEGMENT_LISTS + place
+    return ONLY_LIST if one == ONLY_RANGE[0] else list_key(one)
+
+
+def _opened(stored: dict[_Place, StoredList | None], packed: _Packed | None, hidden: dict[_Place, Any]) -> _Segment:
+    """A segment of which no list was read for its head."""
+    made = _Segment(stored, packed, hidden=hidden, size=sum(map(_size, stored.values())))
+    if packed is not None:
+        made.factors = packed.factors.copy()
+        for place, rows in hidden.items():
+            if place in packed.spans:
+                made.factors[:, packed.spans[place][0] + load_numpy().asarray(rows)] = load_numpy().nan
+    return made
+
+
+def _pieces_of(segment: _Segment, place: int) -> tuple[VectorPiece, ...]:
+    packed = segment.slice(place, place + 1)
+    loose = segment.loose[place]
+    return loose if packed is None else (packed, *loose)
+
+
+def _packed(
+    number: int, stored: dict[_Place, StoredList | None], names: Sequence[str]
+) -> tuple[_Packed, dict[_Place, StoredList | None]]:
+    """One array of all codes of a segment, and the lists as parts of it: nothing is in memory twice."""
     numpy = load_numpy()
-    entries = found.entries
-    codes, *factors = entries.columns
-    count = entries.count
-    columns = [numpy.frombuffer(each, "<f4") for each in factors]
-    return VectorPiece(
-        numpy.frombuffer(codes, numpy.int8).reshape(count, -1),
-        # A copy: what is stored may lie anywhere in memory, and single numbers are fast where they are aligned.
-        numpy.stack(columns, axis=1).astype(numpy.float32),
-        entries.ids,
-        numpy.array(sorted(found.hidden), numpy.int64) if found.hidden else None,
-    )
+    spans: dict[_Place, tuple[int, int]] = {}
+    moved: list[tuple[_Place, StoredList]] = []
+    starts, end = [0], 0
+    for place in range(SEGMENT_LISTS):
+        # Behind the only list there is none.
+        for name in names if number * SEGMENT_LISTS + place <= LISTS_MAX else ():
+            at = name, _key(number, place)
+            found = stored.get(at)
+            if found is not None and found.count:
+                spans[at] = end, end + found.count
+                moved.append((at, found))
+                end += found.count
+        starts.append(end)
+    columns = [[found.columns[column] for _, found in moved] for column in range(len(moved[0][1].columns))]
+    codes = numpy.empty((end, moved[0][1].widths[0]), numpy.int8)
+    for (start, stop), body in zip(spans.values(), columns[0], strict=True):
+        codes[start:stop] = numpy.frombuffer(body, numpy.int8).reshape(stop - start, -1)
+    factors = numpy.stack([numpy.frombuffer(b"".join(some), "<f4") for some in columns[1:]]).astype(numpy.float32)
+    bodies = [
+        memoryview(codes).cast("B"),
+        *(memoryview(factors[row].astype("<f4")).cast("B") for row in range(len(factors))),
+    ]
+    made: dict[_Place, StoredList | None] = {at: found for at, found in stored.items() if at not in spans}
+    for at, found in moved:
+        start, stop = spans[at]
+        parts = [body[start * width : stop * width] for body, width in zip(bodies, found.widths, strict=True)]
+        made[at] = replace(found, columns=tuple(parts), ids=found.ids.copy(), gone=found.gone.copy())
+    ids = VectorIds([found.ids for at in spans if (found := made[at]) is not None])
+    return _Packed(codes, factors, ids, spans, starts), made
+
+
+def _piece(entries: StoredList, hidden: Any) -> VectorPiece:
+    numpy = load_numpy()
+    codes, *columns = entries.columns
+    # A copy: what is stored may lie anywhere in memory, and single numbers are fast where they are aligned.
+    factors = numpy.stack([numpy.frombuffer(each, "<f4") for each in columns]).astype(numpy.float32)
+    if hidden is not None:
+        factors[:, hidden] = numpy.nan
+    made = numpy.frombuffer(codes, numpy.int8).reshape(entries.count, -1)
+    return VectorPiece(made, factors, VectorIds([entries.ids]), 0, hidden is not None)
 
 
 def _size(found: StoredList | None) -> int:

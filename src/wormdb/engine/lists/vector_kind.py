@@ -139,7 +139,7 @@ class VectorKind:
         else:
             lengths = numpy.sqrt(squares(codes))
             made = numpy.divide(1.0, lengths, out=numpy.zeros(len(codes)), where=lengths > 0)[:, None]
-        with numpy.errstate(over="ignore"):  # squares beyond float32 are infinite: `exact` alone finds such vectors
+        with numpy.errstate(over="ignore"):  # squares of long vectors are beyond float32: these are the farthest
             factors: Singles = made.astype("<f4")
         return factors
 

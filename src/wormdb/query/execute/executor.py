@@ -382,16 +382,21 @@ class Executor:
             yield batch
 
     def _nearest(self, node: NearestScan, demand: Demand) -> Iterator[RowBatch]:
+        return (KeyBatch(some, is_sure=False) for some in self.candidates(node, demand.first))
+
+    def candidates(self, node: NearestScan, first: int) -> Iterator[list[bytes]]:
+        """The keys of candidates, `first` of them and then twice as many each time. Costs as `Candidates`."""
         source = self.source
-        if is_list_source(source):
+        assert is_nearest_source(source), "the facts have an index of vectors"
+        reader = source.nearest(node.index)
+        if not reader.is_asked and is_list_source(source):
             source.expect_documents()
-        assert is_nearest_source(self.source), "the facts have an index of vectors"
         among = None if node.child is None else self._ids(node.child)[0]
-        keys = self.source.nearest(node.index).candidates(node.near, node.probes, among)
-        size = demand.first
+        keys = reader.candidates(node.near, node.probes, among)
+        size = min(first, BATCH_MAX)
         while some := list(islice(keys, self._limits.allowed(size))):
             self._limits.look(len(some))
-            yield KeyBatch(some, is_sure=False)
+            yield some
             size = min(2 * size, BATCH_MAX)
 
     def _combined(self, node: Intersection | Union, demand: Demand) -> Iterator[RowBatch]:
@@ -454,11 +459,13 @@ class Executor:
         yield from ordering.rows(BATCH_MAX)
 
     def _ranked(self, node: Rank, _: Demand) -> Iterator[RowBatch]:
-        from wormdb.query.execute.rank import Ranking  # few queries ask for vectors
+        from wormdb.query.execute.rank import Ranking, rank_candidates  # few queries ask for vectors
 
-        # Of the candidates of an index the same ones are near to many questions.
-        cache = self.source.columns if node.enough is not None and is_list_source(self.source) else None
-        ranking, paths, taken = Ranking(node.near, cache), (node.near.field,), 0
+        if self.watch is None and type(node.child) is Fetch and type(node.child.child) is NearestScan:
+            # The same documents are near to many questions: what is kept of them is scored without a fetch.
+            yield from rank_candidates(self, node, node.child.child)
+            return
+        ranking, paths, taken = Ranking(node.near), (node.near.field,), 0
         for batch in self._run(node.child, Demand(in_order=False) if node.enough is None else Demand(node.enough)):
             # Decoded, vectors are many times as long as they are stored.
             for start in range(0, len(batch), BATCH_MAX):
@@ -467,13 +474,6 @@ class Executor:
             taken += len(batch)
             if node.enough is not None and taken >= node.enough:
                 break
-        request = self.request
-        if request.projection is not None and request.projection.is_id and request.search is None:
-            bare = ranking.finish_ids()
-            if bare is not None:
-                if len(bare):
-                    yield bare
-                return
         found, scores = ranking.finish()
         self.scores.update(scores)
         if len(found):

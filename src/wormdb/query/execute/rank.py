@@ -7,27 +7,25 @@ and only rows that may be among the best are scored exactly; the answer is the s
 from __future__ import annotations
 
 from array import array
-from functools import cached_property
 from itertools import accumulate
 from math import frexp, fsum, ldexp, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.nearest import Near, make_scorer
-from wormdb.engine.blocks.shelf import Label
 from wormdb.format import json
 from wormdb.format.path import get_direct
 from wormdb.format.vector import read_vector
 from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, IdBatch, KeyBatch, ReadBatch, RowBatch, join_documents
+from wormdb.query.sources.source import is_nearest_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.blocks.shelf import ColumnCache
-    from wormdb.engine.state.view import StoredVersion
+    from wormdb.engine.lists.known import KnownRow
+    from wormdb.query.execute.executor import Executor
+    from wormdb.query.plan import NearestScan, Rank
 
-__all__ = ["KnownVector", "ManyScorer", "Ranking"]
-
-_VECTOR_KIND: Final = "vector"
+__all__ = ["ManyScorer", "Ranking", "rank_candidates"]
 
 _SLACK_ROWS: Final = 1_024
 _ROUGH_ROWS: Final = 32
@@ -36,28 +34,13 @@ _ROUGH_ERROR: Final = 1e-9
 """Rough scores differ from exact ones by less: sums of 4,096 products in float64 by 1e-12 of the lengths."""
 
 
-class KnownVector:
-    """A vector of a document, ready to be scored."""
-
-    __slots__ = ("numbers", "square")
-
-    def __init__(self, vector: array[float]) -> None:
-        """Raises ModuleNotFoundError if numpy is not installed."""
-        import numpy as np
-
-        self.numbers: Any = np.array(vector, np.float64)
-        self.square = fsum((self.numbers * self.numbers).tolist())
-        """The product with itself, rounded once."""
-
-
 class Ranking:
     """Takes rows in any order, and gives the best `near.k` of them with their scores. `near` has a distance."""
 
-    def __init__(self, near: Near, cache: ColumnCache | None = None) -> None:
-        """Begins without rows. `cache` keeps vectors by the documents that have them, where few are ranked."""
+    def __init__(self, near: Near) -> None:
+        """Begins without rows."""
         self._near = near
         self._many = _make_many(near)
-        self._cache = None if self._many is None else cache
         self._found: list[tuple[float, bytes, int, int]] = []
         """The negative score, the key, and where the row is."""
         self._batches: list[ReadBatch] = []
@@ -66,10 +49,7 @@ class Ranking:
 
     def add(self, batch: ReadBatch) -> None:
         """Add some rows, which have their documents or a column of the vectors."""
-        if self._cache is not None and isinstance(batch, DocumentBatch) and batch.helds is not None:
-            rows, scores = self._scored_known(batch.helds, self._cache)
-        else:
-            rows, scores = self._scored(self._values(batch))
+        rows, scores = self._scored(self._values(batch))
         if not rows:
             return
         picked, place = batch if len(rows) == len(batch) else batch.pick(rows), len(self._batches)
@@ -89,18 +69,6 @@ class Ranking:
             return KeyBatch(list(scores)), scores
         starts = list(accumulate(map(len, wholes), initial=0))
         return join_documents(wholes).pick([starts[place] + row for _, _, place, row in self._found]), scores
-
-    def finish_ids(self) -> IdBatch | None:
-        """The best rows in their order, as their ids; None if what is stored of one of them is not known."""
-        found = sorted(self._found)[: self._near.k]
-        texts = []
-        for _, _, place, row in found:
-            batch = self._batches[place]
-            if not isinstance(batch, DocumentBatch) or batch.helds is None:
-                return None
-            texts.append(batch.helds[row].id)
-        ids = json.decode(b"[" + b",".join(texts) + b"]", name="document ids")
-        return IdBatch(ids, [-score for score, _, _, _ in found])
 
     def _values(self, batch: ReadBatch) -> Sequence[Any]:
         if isinstance(batch, ColumnBatch):
@@ -125,32 +93,6 @@ class Ranking:
         found = [(row, score) for row, score in zip(rows, scores, strict=True) if score is not None]
         found = [each for each in found if each[1] >= bound]
         return [row for row, _ in found], [score for _, score in found]
-
-    def _scored_known(self, helds: Sequence[StoredVersion], cache: ColumnCache) -> tuple[list[int], list[float]]:
-        """As `_scored`, of documents as they are stored: one whose vector is kept is not decoded."""
-        assert self._many is not None, "what is kept needs numpy"
-        rows: list[int] = []
-        known: list[KnownVector] = []
-        field = self._near.field
-        for row, held in enumerate(helds):
-            text = held.document or b""
-            label = Label(field, _VECTOR_KIND, text)
-            vector: KnownVector | None = cache.find(label)
-            if vector is None:
-                vector = self._read(text)
-                if vector is not None:
-                    cache.keep(label, vector, vector.numbers.nbytes + len(text))
-            if vector is not None and len(vector.numbers) == len(self._near.vector):
-                rows.append(row)
-                known.append(vector)
-        bound, scores = self._bound, self._many.score_known(known)
-        found = [pair for pair in zip(rows, scores, strict=True) if pair[1] is not None and pair[1] >= bound]
-        return [row for row, _ in found], [score for _, score in found if score is not None]
-
-    def _read(self, text: bytes) -> KnownVector | None:
-        path = self._near.path
-        vector = read_vector(get_direct(json.decode_fields(text, path[:1], name="document"), path))
-        return None if isinstance(vector, str) else KnownVector(vector)
 
     def _settle(self) -> None:
         """Hold the best rows in order, and nothing else."""
@@ -212,36 +154,74 @@ class ManyScorer:
             return []
         rows = self._matrix(vectors)
         squares = _sum_exactly(rows * rows) if self._near.distance == "cosine" else ()
-        return self._score(rows, squares)
+        return self._score(self._np.concatenate((rows, self._own[None])), squares)
 
-    def score_known(self, vectors: Sequence[KnownVector]) -> list[float | None]:
-        """The same of vectors that are ready to be scored."""
-        if not vectors:
+    def score_known(self, rows: Sequence[KnownRow]) -> list[float | None]:
+        """The same of documents whose vectors are ready to be scored."""
+        if not rows:
             return []
-        return self._score(self._np.array([each.numbers for each in vectors]), [each.square for each in vectors])
+        matrix = self._np.array([*[row.numbers for row in rows], self._own])
+        return self._score(matrix, [row.square for row in rows])
 
     def _score(self, rows: Any, squares: Sequence[float]) -> list[float | None]:
-        """The scores of rows, of which cosines need the products with themselves."""
+        """The scores of rows, of which cosines need the products with themselves; the last row is what is asked for."""
         own, distance = self._own, self._near.distance
         if distance == "euclidean":
             rows -= own
-            return [1.0 / (1.0 + total) for total in _sum_exactly(rows * rows)]
+            rows *= rows
+            return [1.0 / (1.0 + total) for total in _sum_exactly(rows[:-1])]
+        rows *= own
+        *totals, square = _sum_exactly(rows)
         if distance == "dot_product":
-            return [(1.0 + total) / 2.0 for total in _sum_exactly(rows * own)]
-        totals, length = _sum_exactly(rows * own), self._length
+            return [(1.0 + total) / 2.0 for total in totals]
+        length = sqrt(square)
         lengths = [length * sqrt(square) for square in squares]
         return [
             (1.0 + max(-1.0, min(1.0, total / product))) / 2.0 if product else None
             for total, product in zip(totals, lengths, strict=True)
         ]
 
-    @cached_property
-    def _length(self) -> float:
-        return sqrt(fsum((self._own * self._own).tolist()))
-
     def _matrix(self, vectors: Sequence[array[float]]) -> Any:
         np = self._np
         return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), len(self._own)).astype(np.float64)
+
+
+def rank_candidates(executor: Executor, node: Rank, scan: NearestScan) -> Iterator[RowBatch]:
+    """The best of the candidates of an index, as `Ranking` finds them: by what is kept of documents, or by these.
+
+    Costs as the candidates, and a fetch of those that are not kept.
+    """
+    source, near, enough = executor.source, node.near, node.enough
+    assert is_nearest_source(source), "candidates are of an index"
+    assert enough is not None, "as many are scored as are likely to have the best"
+    reader, scorer, fetch = source.nearest(scan.index), None, executor.source.fetch
+    least = float("-inf") if near.min_score is None else near.min_score
+    found: list[tuple[float, bytes, KnownRow]] = []
+    taken = 0
+    for keys in executor.candidates(scan, enough):
+        scorer = scorer or ManyScorer(near)  # where numpy is missing, there were no candidates
+        known = [pair for pair in zip(keys, reader.rows(keys, fetch), strict=True) if pair[1] is not None]
+        scores = scorer.score_known([row for _, row in known if row is not None])
+        found += [
+            (-score, key, row)
+            for (key, row), score in zip(known, scores, strict=True)
+            if row is not None and score is not None and score >= least
+        ]
+        executor.look(0)
+        taken += len(known)
+        if taken >= enough:
+            break
+    found.sort()  # no two have one key
+    del found[near.k :]
+    if not found:
+        return
+    shown = executor.request.projection
+    if shown is not None and shown.is_id and executor.request.search is None:
+        ids = json.decode(b"[" + b",".join([row.held.id for _, _, row in found]) + b"]", name="document ids")
+        yield IdBatch(ids, [-score for score, _, _ in found])
+        return
+    executor.scores.update({key: -score for score, key, _ in found})
+    yield DocumentBatch([key for _, key, _ in found], None, [row.held for _, _, row in found])
 
 
 def _sum_exactly(rows: Any) -> list[float]:
@@ -256,7 +236,8 @@ def _sum_exactly(rows: Any) -> list[float]:
     count = rows.shape[1]
     # Beside it, a number keeps the bits that count at least 2**-53 of it: adding and taking it away rounds to them.
     large = ldexp(1.0, frexp(greatest)[1] + int(count + 1).bit_length())
-    leading = (rows + large) - large
+    leading = rows + large
+    leading -= large
     sums, rests = leading.sum(axis=1), (rows - leading).sum(axis=1)
     # Each of what is left is at most 2**-53 of it, and each addition is off by 2**-53 of the sum at most; twice that.
     error = large * ldexp(float(count * count), 1 - 106)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.blocks.shelf import ColumnCache, Shelf
+    from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.definition import Definition
@@ -461,11 +461,6 @@ class EngineSource:
         found = self.facts.find_index(name)
         assert found is not None, f"the facts have no index {name}"
         return self._known.reader(self.view, found.index, self.ledger)
-
-    @property
-    def columns(self) -> ColumnCache:
-        """As `ListSource`."""
-        return self.ledger.trees.lists.pages
 
     def expect_documents(self) -> None:
         """As `ListSource`. 1 GET for each block whose page map is not kept, if there are few blocks."""

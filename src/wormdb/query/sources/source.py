@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wormdb.bql.nearest import Distance, Near
     from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.blocks.shelf import ColumnCache
+    from wormdb.engine.lists.known import Fetch, KnownRow
     from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
@@ -113,11 +113,6 @@ class CountingSource(Protocol):
 class ListSource(Protocol):
     """A source that has indexes of lists."""
 
-    @property
-    def columns(self) -> ColumnCache:
-        """What keeps parts of documents unpacked."""
-        ...
-
     def expect_documents(self) -> None:
         """Begin to read what documents anywhere need first, and do not wait for it."""
         ...
@@ -149,8 +144,15 @@ def is_nearest_source(source: object) -> TypeGuard[NearestSource]:
 class Candidates(Protocol):
     """What an index of vectors tells."""
 
+    is_asked: bool
+    """Whether it was asked before: then what a first question needs is likely kept."""
+
     def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = ...) -> Iterator[bytes]:
         """Keys of ids, about the nearest first, of `probes` lists or all, and of the tail; with `among` only these."""
+        ...
+
+    def rows(self, keys: Sequence[bytes], fetch: Fetch) -> list[KnownRow | None]:
+        """The documents of some keys of this state, with their vectors; None for one that is not there."""
         ...
 
 
