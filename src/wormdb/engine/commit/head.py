@@ -492,7 +492,7 @@ class Head:
         """Whether an index is ready that the root known here does not have."""
         with self.lock:
             definition, place = self._last.definition, self._base.place
-            if place is not None and not definition.indexes.are_in(place.root):
+            if not definition.indexes.are_in(None if place is None else place.root):
                 return True
             self._complete = definition
             return False

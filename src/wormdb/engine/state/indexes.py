@@ -154,15 +154,16 @@ class IndexStates:
         """Whether any index is lists, ready or not."""
         return any(status.index.kind for status in self.known.values())
 
-    def are_in(self, root: Root) -> bool:
+    def are_in(self, root: Root | None) -> bool:
         """Whether a root has all of every index that is ready, but those whose documents all came later. No requests.
 
-        That of blobs is not counted.
+        That of blobs is not counted. None is the root of a collection that has none yet.
         """
+        applied = 0 if root is None else root.applied
         for status in self.known.values():
-            if status.state != "ready" or status.index.is_owners or status.bare > root.applied:
+            if status.state != "ready" or status.index.is_owners or status.bare > applied:
                 continue
-            found = root.index(status.index.name)
+            found = None if root is None else root.index(status.index.name)
             if found is None or found.definition != status.definition or not is_whole(found):
                 return False
         return True
