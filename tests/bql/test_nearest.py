@@ -51,7 +51,8 @@ def test_whole_numbers_without_end_are_read_as_far_as_they_count() -> None:
     asked = {"vector": [1.0, 2.0]}
     assert parse_near({"v": {**asked, "min_score": 10**400}}).min_score == inf
     assert parse_near({"v": {**asked, "min_score": -(10**400)}}).min_score == -inf
-    for written in ({"recall": 10**400}, {"exact": []}, {"exact": 0}):
+    mistakes: list[dict[str, Any]] = [{"recall": 10**400}, {"exact": []}, {"exact": 0}]
+    for written in mistakes:
         with pytest.raises(InvalidRequestError, match="it must be"):
             parse_near({"v": {**asked, **written}})
 
