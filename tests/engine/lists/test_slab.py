@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from math import isnan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 from wormdb.engine.lists import slab as slabs
 from wormdb.engine.lists.read import RunList
-from wormdb.engine.lists.slab import ONLY_RANGE, VectorPiece, VectorSlab
+from wormdb.engine.lists.slab import ONLY_RANGE, PickedPiece, VectorPiece, VectorSlab
 from wormdb.engine.lists.vector_kind import ONLY_LIST, list_key
 from wormdb.engine.state.view import id_key
 from wormdb.format import json
 from wormdb.format.list_part import StoredList, decode_list, encode_list
 from wormdb.format.list_run import ListHead, ListPart, ListRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 np = pytest.importorskip("numpy")
 
@@ -89,7 +92,7 @@ def run_of(changes: list[Change], where: dict[int, bytes]) -> Lists:
     return lists
 
 
-def told(pieces: list[VectorPiece]) -> list[tuple[bytes, bytes, float]]:
+def told(pieces: Sequence[VectorPiece | PickedPiece]) -> list[tuple[bytes, bytes, float]]:
     """The entries of pieces that count: key, code and factor."""
     found = []
     for piece in pieces:
@@ -97,7 +100,7 @@ def told(pieces: list[VectorPiece]) -> list[tuple[bytes, bytes, float]]:
             factor = float(piece.factors[0, row])
             assert piece.has_hidden or not isnan(factor)
             if not isnan(factor):
-                found.append((piece.ids.key(piece.start + row), code.tobytes(), factor))
+                found.append((piece.key(row), code.tobytes(), factor))
     return sorted(found)
 
 
@@ -135,6 +138,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of few lists that are packed soon."""
     monkeypatch.setattr(slabs, "SEGMENT_LISTS", SEGMENT)
     monkeypatch.setattr(slabs, "PACK_AFTER", 3)
+    monkeypatch.setattr(slabs, "_TABLE_AFTER", 2)
 
 
 @pytest.mark.usefixtures("small")
@@ -165,7 +169,12 @@ def test_a_slab_shows_what_the_runs_say(first: list[Change], script: list[Any], 
         else:
             keys = [list_key(each) for low, high in option for each in range(low, high + 1)]
             for _ in range(4):  # at last they are packed
-                assert told(read(slab, runs, option)) == expected(runs, keys)
+                pieces = read(slab, runs, option)
+                assert told(pieces) == expected(runs, keys)
+                some = {id_key(json.encode(f"d{each}")) for each in (3, 7, 11, number)}
+                picked = [piece.pick(np.array([*map(hash, some)])) for piece in pieces]
+                told_of = told([piece for piece in picked if piece is not None])
+                assert [row for row in told_of if row[0] in some] == [row for row in told(pieces) if row[0] in some]
         assert slab.size == sum(segment.size for segment in slab._segments.values())
         assert slab.size <= max(limit, 0)
 
@@ -215,6 +224,20 @@ def test_what_is_kept_is_not_read_again_and_is_packed() -> None:
     slab = slab.follow(again.head)
     assert told(read(slab, again, [(0, LISTS - 1)])) == expected(again, [*map(list_key, range(LISTS))])
     assert again.reads == LISTS, "what the other run had is packed beside, and does not count"
+
+
+@pytest.mark.usefixtures("small")
+def test_few_ids_are_looked_up_in_what_is_packed() -> None:
+    runs = Runs([("base", run_of([(each, each % LISTS, each) for each in range(100)], {}))])
+    slab = VectorSlab(runs.head, NO_LIMIT)
+    for _ in range(5):
+        read(slab, runs, [(0, LISTS - 1)])
+    pieces = read(slab, runs, [(0, LISTS - 1)])
+    wanted = {id_key(json.encode(f"d{each}")) for each in (5, 17, 400)}
+    hashes = np.array([*map(hash, wanted)])
+    assert [piece.pick(hashes) for piece in pieces] == pieces, "once is not worth a table"
+    picked = [piece.pick(hashes) for piece in pieces]
+    assert {key for key, _, _ in told([each for each in picked if each is not None])} == wanted - {id_key(b'"d400"')}
 
 
 @pytest.mark.usefixtures("small")

@@ -20,12 +20,14 @@ from wormdb.engine.lists.slab import ONLY_RANGE, VectorIds, VectorPiece, keep_sl
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from wormdb.bql.nearest import Near
     from wormdb.engine.lists.codes import Codes, Floats, Singles
     from wormdb.engine.lists.known import Fetch, KnownRow
     from wormdb.engine.lists.read import ListReader
+    from wormdb.engine.lists.slab import PickedPiece
     from wormdb.engine.lists.vector_kind import VectorKind
 
 __all__ = ["NearestReader"]
@@ -33,6 +35,8 @@ __all__ = ["NearestReader"]
 _ROWS_KIND: Final = "near"
 _ROWS_SHARE: Final = 0.125
 """Of the cache for columns that documents which were found may take."""
+_FEW_SHARE: Final = 20
+"""Where a filter leaves one of so many entries or fewer, they are looked up: others meet enough of them in order."""
 _CHUNK: Final = 32
 """Entries that are put in order first; then four times as many each time."""
 
@@ -53,7 +57,7 @@ class NearestReader:
     _tail: VectorPiece | None = field(default=None, init=False)
     _middles: Centroids | None = field(default=None, init=False)
 
-    def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = None) -> Iterator[bytes]:
+    def candidates(self, near: Near, probes: int | None, among: AbstractSet[bytes] | None = None) -> Iterator[bytes]:
         """Keys of ids in the order of rough scores, the best first: of the nearest `probes` lists or all, and the tail.
 
         With `among` only those keys. Costs 1 GET for what was learned and 1 for the directory of each object of the
@@ -63,7 +67,11 @@ class NearestReader:
         code, scales = encode_vector(numpy.frombuffer(array("f", near.vector), numpy.float32))
         self.is_asked = True
         tail = self._tail = self._tail or self._encode_tail()
-        pieces = self._read(code, scales, probes)
+        pieces: list[VectorPiece | PickedPiece] = [*self._read(code, scales, probes)]
+        if among is not None and len(among) * _FEW_SHARE <= sum(len(piece.codes) for piece in pieces):
+            hashes = numpy.fromiter(map(hash, among), "int64", len(among))
+            picked = [piece.pick(hashes) for piece in pieces if isinstance(piece, VectorPiece)]
+            pieces = [piece for piece in picked if piece is not None]
         if len(tail.codes):
             pieces.append(tail)
         if not pieces:
@@ -81,7 +89,7 @@ class NearestReader:
             """The key of an entry; None if the tail says otherwise."""
             number = bisect_right(starts, place) - 1
             piece = pieces[number]
-            key = piece.ids.key(piece.start + place - starts[number])
+            key = piece.key(place - starts[number])
             return None if piece is not tail and key in touched else key
 
         for places, values in _best_first(scores):

@@ -19,7 +19,7 @@ from wormdb.engine.blocks.shelf import Label
 from wormdb.engine.lists.centroids import LISTS_MAX
 from wormdb.engine.lists.codes import load_numpy
 from wormdb.engine.lists.vector_kind import ONLY_LIST, list_key
-from wormdb.engine.state.view import id_key
+from wormdb.engine.state.view import id_key, id_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.format.list_part import StoredList, TextArray
     from wormdb.format.list_run import ListHead
 
-__all__ = ["ONLY_RANGE", "ListRange", "VectorIds", "VectorPiece", "VectorSlab", "keep_slab", "open_slab"]
+__all__ = ["ONLY_RANGE", "ListRange", "PickedPiece", "VectorIds", "VectorPiece", "VectorSlab", "keep_slab", "open_slab"]
 
 ListRange: TypeAlias = tuple[int, int]
 """Lists by their numbers, from a first one through a last one."""
@@ -49,6 +49,8 @@ _PIECE_MEMORY: Final = 1_500
 """Bytes of the objects around the entries of a list, about …"""
 _ID_MEMORY: Final = 32
 """… and of an id."""
+_TABLE_AFTER: Final = 8
+"""Questions for few ids after which a table of all is made: that takes as long as so many of them without it."""
 _KEYS_MAX: Final = 1_024
 """Keys that are kept of a segment."""
 
@@ -72,17 +74,68 @@ class VectorPiece(msgspec.Struct, frozen=True, eq=False):
     has_hidden: bool
     """Whether some may not count."""
 
+    def key(self, row: int) -> bytes:
+        """The key of the id of an entry."""
+        return self.ids.key(self.start + row)
+
+    def pick(self, hashes: Any) -> VectorPiece | PickedPiece | None:
+        """Its entries whose keys may have one of some hashes, or all of them; None if there is none."""
+        places = self.ids.find(hashes)
+        if places is None:
+            return self
+        rows = places[(places >= self.start) & (places < self.start + len(self.codes))] - self.start
+        return PickedPiece(self.codes[rows], self.factors[:, rows], self, rows.tolist()) if len(rows) else None
+
+
+class PickedPiece(msgspec.Struct, frozen=True, eq=False):
+    """Some entries of a piece."""
+
+    codes: Any
+    factors: Any
+    piece: VectorPiece
+    rows: list[int]
+
+    @property
+    def has_hidden(self) -> bool:
+        """As `VectorPiece`."""
+        return self.piece.has_hidden
+
+    def key(self, row: int) -> bytes:
+        """As `VectorPiece`."""
+        return self.piece.key(self.rows[row])
+
 
 class VectorIds:
     """The ids of some entries, one array after the other: those of entries that are near to much are kept as keys."""
 
-    __slots__ = ("_arrays", "_keys", "_starts")
+    __slots__ = ("_arrays", "_asked", "_keys", "_starts", "_table")
 
     def __init__(self, arrays: Sequence[Sequence[bytes] | TextArray]) -> None:
         """Of ids as JSON. No requests."""
         self._arrays = arrays
         self._starts = list(accumulate(map(len, arrays), initial=0))
         self._keys: dict[int, bytes] = {}
+        self._table: tuple[Any, Any] | None = None
+        """Hashes of all keys in order, and the place of each."""
+        self._asked = 0
+
+    def find(self, hashes: Any) -> Any:
+        """The places of all ids whose keys may have one of some hashes, in order; None while it is not worth it.
+
+        A table of all hashes is made when places were asked for often.
+        """
+        numpy = load_numpy()
+        self._asked += 1
+        if self._table is None:
+            if self._asked < _TABLE_AFTER:
+                return None
+            keys = (key for some in self._arrays for key in id_keys(list(some)))
+            made = numpy.fromiter(map(hash, keys), "int64", self._starts[-1])
+            order = made.argsort(kind="stable")
+            self._table = made[order], order
+        known, places = self._table
+        first, last = known.searchsorted(hashes, "left"), known.searchsorted(hashes, "right")
+        return numpy.sort(places[_spread(first, last)])
 
     def key(self, place: int) -> bytes:
         """The key of an id."""
@@ -310,6 +363,14 @@ def _cut(ranges: Iterable[ListRange]) -> list[tuple[int, int, int]]:
             number, low, high = number + 1, 0, high - SEGMENT_LISTS
         cuts.append((number, low, high))
     return cuts
+
+
+def _spread(first: Any, last: Any) -> Any:
+    """All numbers from each of some first ones up to below the last one that belongs to it."""
+    numpy = load_numpy()
+    counts = last - first
+    ends = counts.cumsum()
+    return numpy.arange(ends[-1] if len(ends) else 0) + numpy.repeat(first - ends + counts, counts)
 
 
 def _key(number: int, place: int) -> bytes:

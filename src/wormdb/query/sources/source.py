@@ -14,7 +14,8 @@ from wormdb.query.plan import ALL_IDS
 from wormdb.schema.model import SYSTEM_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from wormdb.bql.nearest import Distance, Near
     from wormdb.bql.search.fields import SearchFields
@@ -147,7 +148,7 @@ class Candidates(Protocol):
     is_asked: bool
     """Whether it was asked before: then what a first question needs is likely kept."""
 
-    def candidates(self, near: Near, probes: int | None, among: Container[bytes] | None = ...) -> Iterator[bytes]:
+    def candidates(self, near: Near, probes: int | None, among: AbstractSet[bytes] | None = ...) -> Iterator[bytes]:
         """Keys of ids, about the nearest first, of `probes` lists or all, and of the tail; with `among` only these."""
         ...
 
