@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.bql.nearest import Distance, Near
     from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.lists.known import Fetch, KnownRow
+    from wormdb.engine.lists.nearest import Fetch, KnownRow
     from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index

@@ -63,8 +63,11 @@ def _count_lists(head: ListHead) -> int:
     return 1 if head.trained is None else count_lists(head.trained.documents)
 
 
-def open_nearest(view: View, name: str, ledger: Ledger) -> NearestReader:
-    """An index of vectors that is among the facts, at the state of a view. Costs as `read_lists`."""
+def open_nearest(view: View, name: str, ledger: Ledger, before: NearestReader | None = None) -> NearestReader:
+    """An index of vectors that is among the facts, at the state of a view. Costs as `read_lists`.
+
+    What `before`, of another state of the same index, has made of the tail is taken over.
+    """
     status = view.definition.indexes.get(name)
     assert status is not None, "facts name only indexes that can answer"
     reader = read_lists(view, status.index, ledger.trees.lists)
@@ -72,7 +75,7 @@ def open_nearest(view: View, name: str, ledger: Ledger) -> NearestReader:
     kind = kind_for(status.index)
     assert isinstance(kind, VectorKind)
     # It is kept for as long as the root is known; its view would keep that in memory.
-    return NearestReader(replace(reader, view=None), kind)  # type: ignore[arg-type] # only a tally asks for the view
+    return NearestReader(replace(reader, view=None), kind, before)  # type: ignore[arg-type] # only a tally asks for the view
 
 
 def prepare_nearest(view: View, path: Path, distance: Distance | None, ledger: Ledger) -> None:
