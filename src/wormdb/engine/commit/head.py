@@ -25,13 +25,13 @@ from wormdb.engine.state.prepared import after_events, from_root
 from wormdb.engine.state.projection import LogStage
 from wormdb.engine.state.view import EmptyBase, Overlay, View, sequence_of
 from wormdb.errors import CorruptionError
-from wormdb.format.event import IndexReady, JobAttached, SchemaChanged
-from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TRANSACTION_PENDING_BYTES_MAX
+from wormdb.format.event import JobAttached, SchemaChanged
+from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TAIL_PROBES_MAX, TRANSACTION_PENDING_BYTES_MAX
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.clock import MiscClock
@@ -148,6 +148,8 @@ class Head:
             start = Point(LogNumber(0), BEFORE_FIRST, Definition.none(), 0, 0, Jobs())
             self._points: dict[LogNumber, Point] = {start.number: start}
             self._last = start
+            self._complete: Definition | None = None
+            """The last one of which the root that is known has all indexes that are in one."""
             self._known: tuple[Point, View] | None = None
             """The last point of which a view was asked for, and that view: most reads find nothing new."""
             self._base: Base = EmptyBase()
@@ -387,6 +389,7 @@ class Head:
             self.revision, self._incarnation = root.revision, root.collection
             self.applied = LogNumber(root.applied)
             self._base = self._load.root(state)
+            self._complete = None
             self._overlay = self._overlay.since(self.applied)
             kept = {number: point for number, point in self._points.items() if number >= root.applied}
             kept[self.applied] = replace(kept[self.applied], bytes=0)
@@ -488,9 +491,9 @@ class Head:
                 return None  # the collection was made anew since
             self.absorb(record)
             number = record.number
-        # If another process built an index, its tree is in a root that is newer than the one known here.
-        makes_ready = bool(tail.records) and _make_ready(tail.records)
-        if makes_ready and not self._is_current(self._register.read(), LogNumber(number + 1)):
+        is_known = self._last.definition is self._complete  # as by nearly all looks
+        is_last = tail.ended or len(tail.records) >= TAIL_PROBES_MAX  # a read that others outrun never sees the end
+        if is_last and not is_known and self._lacks_index() and not self._find_index(number):
             return None
         # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
         # a moment. Only what no root has applied yet stays for an hour.
@@ -504,6 +507,27 @@ class Head:
             if self._last.number == number and known is not None:
                 self.time = known if self.time is None else max(self.time, known)
         return number
+
+    def _lacks_index(self) -> bool:
+        """Whether an index is ready that the root known here does not have."""
+        with self.lock:
+            definition, place = self._last.definition, self._base.place
+            if not definition.indexes.are_in(None if place is None else place.root):
+                return True
+            self._complete = definition
+            return False
+
+    def _find_index(self, number: LogNumber) -> bool:
+        """Stand on the root with what another process built; whether what is known through `number` is current. 1 GET.
+
+        The builder puts it into a root before the log says that it is ready.
+        """
+        newest = self._register.read()
+        if not self._is_current(newest, LogNumber(number + 1)):
+            return False
+        if newest.applied <= number:  # otherwise entries that it has applied must be known before
+            self._complete = self._last.definition
+        return True
 
     def _is_root_old(self, now: StoreTime | None) -> bool:
         """Whether objects that only older roots name may be removed soon: they stay for an hour."""
@@ -560,11 +584,6 @@ class Head:
 def _is_carried(pending: Sequence[Prepared]) -> bool:
     """Whether a root has room for what is pending."""
     return not pending or sum(one.size for one in pending) <= TRANSACTION_PENDING_BYTES_MAX
-
-
-def _make_ready(records: Iterable[LogRecord]) -> bool:
-    """Whether an index can be used from one of some entries on."""
-    return any(isinstance(event, IndexReady) for record in records for event in record.entry.events)
 
 
 def _is_alone(entry: Entry) -> bool:
