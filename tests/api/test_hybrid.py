@@ -41,6 +41,7 @@ def test_rows_of_both_rankings_are_joined_by_their_places(weight: float, conditi
         )
 
 
-def test_a_weight_is_a_number_above_0() -> None:
+@pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf"), 10**400])
+def test_a_weight_is_a_number_above_0(weight: float) -> None:
     with wormdb.connect(MemoryStore()) as database, pytest.raises(InvalidRequestError, match="above 0"):
-        database["things"].find(search={**SEARCH, "weight": 0})
+        database["things"].find(search={**SEARCH, "weight": weight})

@@ -1,7 +1,9 @@
 """Whatever happened to a collection with several list indexes, what is near lies within its state, right and in order.
 
 Documents have vectors at a field, at a dotted path, in an array of objects, null, or none; some have ended by their
-date, some were erased, some are changed by a transaction that is open. Lists are so small that questions miss some.
+date, some were erased, some are changed by a transaction that is open. Lists are so small that questions miss some. One
+field has two indexes, by different distances; indexes are made before there is a document, while there are some, and
+anew by another distance when there are none any more, by a process whose root others do not know.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from tests.engine.sweeps.projections import odd_merges, tiny_lists
 from tests.jobs.rig import empty_place, pipeline
 from tests.simulation.nodes import tiny_objects
 from wormdb.bql.match import compile_filter
-from wormdb.bql.nearest import DISTANCES, Distance, Near, nearest
+from wormdb.bql.nearest import Distance, Near, nearest
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.search.fields import parse_fields
 from wormdb.bql.search.rank import rank_documents
@@ -34,10 +36,17 @@ if TYPE_CHECKING:
     from wormdb import Collection, Database, Document
     from wormdb.engine.forward.renew import ListRenewal
 
-MANUAL = wormdb.Settings(forward="manual", forward_interval_ms=0, block_bytes=500, stage_bytes=900)
+MANUAL = wormdb.Settings(forward="manual", forward_interval_ms=0, block_bytes=500, stage_bytes=200)
 PAST, LATER = datetime(2001, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-FIELDS = ("v", "deep.v")
-SEARCHES = ("red", "shoe OR blue", "-red blue", '"red shoe"')
+INDEXES: dict[str, tuple[str, Distance]] = {
+    "v": ("v", "euclidean"),
+    "angles": ("v", "cosine"),
+    "deep.v": ("deep.v", "cosine"),
+}
+"""By name the field and the distance."""
+OTHER: dict[Distance, Distance] = {"euclidean": "dot_product", "dot_product": "euclidean", "cosine": "cosine"}
+"""By which distance an index is made anew."""
+SEARCHES = ("red", "shoe OR blue", "blue -red", '"red shoe"')
 FILTERS: tuple[dict[str, Any], ...] = ({}, {"n": 1}, {"n": {"$lte": 2}, "v": {"$exists": True}})
 
 VECTORS = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=2).filter(any)
@@ -52,20 +61,20 @@ ROWS = st.fixed_dictionaries(
 )
 BATCHES = st.dictionaries(st.integers(0, 11), ROWS | st.none(), min_size=1, max_size=5)
 """By id what is saved; None is a deletion."""
-_ANY = st.lists(
+STEPS = st.lists(
     st.tuples(st.just("batch"), BATCHES)
     | st.tuples(st.just("batch"), BATCHES)
     | st.tuples(st.just("commit"), BATCHES)
     | st.tuples(st.just("roll back"), BATCHES)
     | st.tuples(st.just("refused"), BATCHES)
     | st.tuples(st.just("erase"), st.integers(0, 11))
-    | st.tuples(st.just("create"), st.tuples(*[st.sampled_from(DISTANCES)] * 2))
-    | st.tuples(st.just("begin"), st.tuples(st.sampled_from(["v", "deep.v", "text"]), st.integers(0, 3)))
-    | st.tuples(st.sampled_from(["forward", "forward", "clear", "drop", "renew", "rebuild", "note"]), st.none()),
+    | st.tuples(st.sampled_from(["forward", "forward", "create", "drop", "renew", "rebuild", "note"]), st.none())
+    | st.tuples(st.sampled_from(["declare", "anew"]), st.none())
+    | st.tuples(st.just("begin"), st.tuples(st.sampled_from([*INDEXES, "text"]), st.integers(0, 3))),
     max_size=14,
 )
-STEPS = _ANY | _ANY.map(lambda steps: [("create", ("dot_product", "cosine")), *steps])
-"""Half of the histories have indexes from the start: what does not fit them is refused then."""
+STARTS = st.lists(st.sampled_from([("forward", None), ("create", None), ("anew", None)]), max_size=3)
+"""What comes before there is a document."""
 
 
 class History:
@@ -76,17 +85,17 @@ class History:
         self.state: dict[int, dict[str, Any]] = {}
         self.noted: list[tuple[int, dict[int, dict[str, Any]]]] = []
         self.has_indexes = False
-        self.distances: dict[str, Distance] = {"v": "euclidean", "deep.v": "cosine"}
+        self.indexes = dict(INDEXES)
 
     def step(self, place: int, verb: str, what: Any) -> None:
         database = self.databases[place % 2]
         if self.has_indexes and isinstance(what, dict):  # of what is refused see `refused`
             what = {number: None if row is None else fitting(row) for number, row in what.items()}
         things = database["things"]
-        if verb in ("create", "begin"):
-            getattr(self, f"_{verb}")(things, *what)
-        elif what is None:
+        if verb in ("forward", "create", "drop", "renew", "rebuild", "note", "declare", "anew"):
             getattr(self, f"_{verb}")(database, things)
+        elif verb == "begin":
+            self._begin(things, *what)
         elif verb == "erase":
             if what in self.state:
                 things.erase(what)
@@ -121,18 +130,12 @@ class History:
     def _forward(self, _: Database, things: Collection[Document]) -> None:
         things.forward()
 
-    def _clear(self, _: Database, things: Collection[Document]) -> None:
-        """All documents go, and so does every entry of every run."""
-        things.delete_many({})
-        self.state = {number: document for number, document in self.state.items() if document.get("until") == PAST}
-
-    def _create(self, things: Collection[Document], *distances: Distance) -> None:
+    def _create(self, _: Database, things: Collection[Document]) -> None:
         if self.has_indexes:
             return
-        self.distances = dict(zip(FIELDS, distances, strict=True))
         try:
-            for field, distance in self.distances.items():
-                things.create_vector_index(field, dimensions=2, distance=distance)
+            for name, (field, distance) in self.indexes.items():
+                things.create_vector_index(field, dimensions=2, distance=distance, name=name)
             things.create_text_index("text")
         except InvalidRequestError:
             assert any(bad(document) for document in self.state.values())
@@ -144,16 +147,34 @@ class History:
 
     def _drop(self, _: Database, things: Collection[Document]) -> None:
         if self.has_indexes:
-            for name in ("v", "deep.v", "text"):
+            for name in (*self.indexes, "text"):
                 things.drop_index(name)
         self.has_indexes = False
+
+    def _declare(self, _: Database, things: Collection[Document]) -> None:
+        """An index tells the distance before it is built."""
+        if self.has_indexes or not self.state:
+            return
+        things.create_vector_index("deep.v", dimensions=2, distance="dot_product", name="later", wait=False)
+        asked = {"vector": [1.0, 2.0], "k": 4, "exact": True}
+        found = [(row["id"], score) for row, score in things.find(near={"deep.v": asked}).scored()]
+        assert found == self.truth("deep.v", "dot_product", {}, self.state)[:4]
+        things.drop_index("later")
+
+    def _anew(self, database: Database, things: Collection[Document]) -> None:
+        """Indexes by other distances, of a collection that has no document at that moment."""
+        things.delete_many({})
+        self.state = {}
+        self._drop(database, things)
+        self.indexes = {name: (field, OTHER[distance]) for name, (field, distance) in self.indexes.items()}
+        self._create(database, things)
 
     def _renew(self, _: Database, things: Collection[Document]) -> None:
         if self.has_indexes:
             things._ledger.tend_lists(lambda lists: lists.renew("v"))
 
     def _begin(self, things: Collection[Document], name: str, steps: int) -> None:
-        """Make lists anew by some steps; another process, a rebuild or a drop comes before the last."""
+        """Make lists anew by some steps; another process, a rebuild or a drop may come before the last."""
 
         def begin(lists: ListRenewal) -> None:
             found = lists._begin(name)
@@ -182,32 +203,37 @@ class History:
         assert self.databases[0].verify(["things"])[0].findings == ()
 
     def check_found(self, things: Any, state: dict[int, dict[str, Any]]) -> None:
-        for field, distance in self.distances.items():
+        for field, distance in self.indexes.values():
+            is_only = [each for each, _ in self.indexes.values()].count(field) == 1
             for written in FILTERS:
+                truth = self.truth(field, distance, written, state)
                 for exact in (True, False) if self.has_indexes else (True,):
                     asked = {"vector": [1.0, 2.0], "k": 4, "exact": exact, "distance": distance}
                     found = [(row["id"], score) for row, score in things.find(written, near={field: asked}).scored()]
-                    truth = self.truth(field, distance, written, state)
-                    if exact:
-                        assert found == truth[:4], (field, written)
-                    assert set(found) <= set(truth), "within state and filter, with the right scores"
-                    assert found == [each for each in truth if each in found], "in order"
-                    assert len({identity for identity, _ in found}) == len(found), "no doubles"
+                    check_answer(found, truth, is_exact=exact)
+                    if self.has_indexes and is_only:
+                        del asked["distance"]
+                        again = things.find(written, near={field: asked}).scored()
+                        assert [(row["id"], score) for row, score in again] == found
+
+        for text in SEARCHES if self.has_indexes else ():
+            self.check_words(things, text, state)
+
+    def check_words(self, things: Any, text: str, state: dict[int, dict[str, Any]]) -> None:
         living = [document for document in state.values() if document.get("until") != PAST]
-        fields = parse_fields(["text"], None)
-        for text in SEARCHES:
-            ranked = [(row["_id"], score) for score, row in rank_documents(SearchQuery(text).over(fields), living)]
-            for asked_for in ({"query": text, "fields": ["text"]}, text) if self.has_indexes else ():
-                found = [(row["id"], score) for row, score in things.find(search=asked_for).scored()]
-                assert found == ranked, asked_for
+        ranked = rank_documents(SearchQuery(text).over(parse_fields(["text"], None)), living)
+        for asked in (text, {"query": text, "fields": ["text"]}):
+            found = [(score, row["id"]) for row, score in things.find(search=asked).scored()]
+            assert found == [(score, row["_id"]) for score, row in ranked], asked
 
     def check_plans(self, things: Collection[Document]) -> None:
-        for field, distance in self.distances.items():
+        for field, distance in self.indexes.values():
             tree = parse_filter(FILTERS[2])
-            near = Near(tuple(field.split(".")), (1.0, 2.0), 4, distance, is_exact=True)
             truth = self.truth(field, distance, FILTERS[2], self.state)
-            for _, found in plans(things, QueryRequest(filter=tree, near=near)):
-                assert found == truth[:4]
+            for exact in (True, False) if self.has_indexes else (True,):
+                near = Near(tuple(field.split(".")), (1.0, 2.0), 4, distance, is_exact=exact)
+                for _, found in plans(things, QueryRequest(filter=tree, near=near)):
+                    check_answer(found, truth, is_exact=exact)
 
     def check_past(self, things: Collection[Document], number: int, state: dict[int, dict[str, Any]]) -> None:
         asked = {"vector": [1.0, 2.0], "k": 100, "exact": True, "distance": "euclidean"}
@@ -221,6 +247,14 @@ class History:
         there = [document for document in state.values() if document.get("until") != PAST and matches(document)]
         near = Near(tuple(field.split(".")), (1.0, 2.0), 1_000, distance)
         return [(document["_id"], score) for score, document in nearest(near, there)]
+
+
+def check_answer(found: list[Any], truth: list[Any], *, is_exact: bool) -> None:
+    if is_exact:
+        assert found == truth[:4]
+    assert set(found) <= set(truth), "within state and filter, with the right scores"
+    assert found == [each for each in truth if each in found], "in order"
+    assert len({identity for identity, _ in found}) == len(found), "no doubles"
 
 
 def bad(document: dict[str, Any]) -> bool:
@@ -265,12 +299,12 @@ def run(steps: Iterable[tuple[str, Any]]) -> None:
 
 @pytest.mark.long
 @settings(max_examples=60)
-@given(steps=STEPS)
-def test_what_is_near_lies_within_the_state_after_any_history_in_many_cases(steps: list[Any]) -> None:
-    run(steps)
+@given(start=STARTS, steps=STEPS)
+def test_what_is_near_lies_within_the_state_after_any_history_in_many_cases(start: list[Any], steps: list[Any]) -> None:
+    run([*start, *steps])
 
 
 @settings(max_examples=8)
-@given(steps=STEPS)
-def test_what_is_near_lies_within_the_state_after_any_history(steps: list[Any]) -> None:
-    run(steps)
+@given(start=STARTS, steps=STEPS)
+def test_what_is_near_lies_within_the_state_after_any_history(start: list[Any], steps: list[Any]) -> None:
+    run([*start, *steps])

@@ -332,23 +332,113 @@ def test_a_model_with_mistakes_of_it_is_refused(index: dict[str, Any], path: str
     assert [problem.path for problem in raised.value.problems] == [f"models.Thing.indexes.byV.{path}"]
 
 
-def test_an_index_that_is_ready_answers_before_any_root_has_it() -> None:
-    """It was made of no documents, so no process builds it; the next forwarding gives it lists."""
-    with wormdb.connect(MemoryStore(), settings=MANUAL) as database:
-        made = database["things"]
-        made.insert_many([{"id": f"a{number}", "v": [number, 1]} for number in range(5)])
-        made.forward()
-        made.delete_many({})
-        made.create_vector_index("v", dimensions=2, distance="euclidean", wait=False)
-        made.insert({"id": "b", "v": [1, 2]})
-        assert made.describe_index("v").state == "ready"
-        asked = {"v": {"vector": [1.0, 2.0]}}
-        assert [(row["id"], score) for row, score in made.find(near=asked).scored()] == [("b", 1.0)]
-        assert made.explain(near=asked).reason.startswith("exact")
-        with pytest.raises(InvalidRequestError, match="has 2 dimensions, the vector 1"):
-            made.find(near={"v": {"vector": [1.0]}}).to_list()
-        made.forward()
-        assert [(row["id"], score) for row, score in made.find(near=asked).scored()] == [("b", 1.0)]
+def test_an_index_of_no_documents_answers_in_a_process_with_an_older_root(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}"
+    with wormdb.connect(url, settings=MANUAL) as one, wormdb.connect(url, settings=MANUAL) as other:
+        one["things"].create_index("n")
+        other["things"].create_vector_index("v", dimensions=2, distance="euclidean")
+        other["things"].create_text_index("t")
+        asked = {"v": {"vector": [1.0, 1.0], "k": 1}}
+        assert one["things"].find(near=asked).to_list() == []
+        other["things"].insert_many(
+            [{"id": n, "v": [1.0, float(n)], "t": "red", "long": "x" * 200} for n in range(900)]
+        )
+        request = QueryRequest(near=Near(("v",), (1.0, 1.0), k=1))
+        assert ("nearest", [(1, 1.0)]) in list(plans(one["things"], request))
+        assert [(row["id"], score) for row, score in one["things"].find(near=asked).scored()] == [(1, 1.0)]
+        assert one["things"].explain(search="red", limit=1).strategy == "index_lookup"
+        assert one["things"].find(search="red").count() == 900
+        # All documents of the root go, and with them what it has of the index.
+        one["things"].forward()
+        one["things"].delete_many({})
+        other["things"].drop_index("v")
+        other["things"].drop_index("text")
+        other["things"].create_vector_index("v", dimensions=3, distance="dot_product", wait=False)
+        other["things"].create_text_index("t^2", wait=False)
+        one["things"].insert_many([{"id": n, "v": [1.0, float(n), 0.0], "t": "red"} for n in range(900)])
+        request = QueryRequest(near=Near(("v",), (0.0, 1.0, 0.0), k=2))
+        for things in (one["things"], other["things"]):
+            assert ("nearest", [(899, 450.0), (898, 449.5)]) in list(plans(things, request))
+            scores = {score for _, score in things.find(search="red").scored()}
+            fields = {"query": "red", "fields": ["t^2"]}
+            assert scores == {score for _, score in things.find(search=fields, strategy="full_scan").scored()}
+
+
+def test_a_field_has_indexes_by_several_distances(tmp_path: Path) -> None:
+    with wormdb.connect(f"file://{tmp_path}", settings=MANUAL) as database:
+        things = database["things"]
+        things.create_vector_index("v", dimensions=2, name="far", distance="euclidean")
+        things.create_vector_index("v", dimensions=2, name="angle", distance="cosine")
+        things.insert_many([{"id": 1, "v": [1.0, 2.0]}, {"id": 2, "v": [9.0, 9.0]}])
+
+        def first(**asked: Any) -> Any:
+            (row, *_) = things.find(near={"v": {"vector": [1.0, 1.0], **asked}})
+            return row["id"]
+
+        assert (first(distance="euclidean"), first(distance="cosine")) == (1, 2)
+        for exact in (True, False):
+            with pytest.raises(InvalidRequestError, match="indexes by cosine and by euclidean"):
+                first(exact=exact)
+        stage = {"path": "v", "queryVector": [1.0, 1.0], "limit": 1}
+        for name, expected in (("far", 1), ("angle", 2)):
+            (row,) = things.aggregate([{"$vectorSearch": {**stage, "index": name}}])
+            assert row["id"] == expected
+        things.drop_index("angle")
+        assert first() == 1
+        with pytest.raises(NotFoundError, match="known are: far"):
+            things.aggregate([{"$vectorSearch": {**stage, "index": "angle"}}])
+
+
+def test_the_distance_is_that_of_the_index_before_it_is_built_and_of_the_past(tmp_path: Path) -> None:
+    with wormdb.connect(f"file://{tmp_path}", settings=MANUAL) as database:
+        things = database["things"]
+        things.insert_many([{"id": 1, "v": [1.0, 2.0]}, {"id": 2, "v": [9.0, 9.0]}])
+        before = things.refresh()
+        things.create_vector_index("v", dimensions=2, distance="euclidean", wait=False)
+        asked = {"v": {"vector": [1.0, 1.0], "k": 1, "exact": True}}
+        for _ in range(2):
+            assert [row["id"] for row in things.find(near=asked)] == [1]
+            assert [row["id"] for row in things.find(near=asked, as_of=before)] == [1]
+            things.forward()
+        # Vectors of another length came later: what was before is asked for by its own.
+        things.drop_index("v")
+        things.update_many({}, {"$set": {"v": [1.0, 2.0, 3.0]}})
+        things.create_vector_index("v", dimensions=3, distance="euclidean")
+        for _ in range(2):
+            assert [row["id"] for row in things.find(near=asked, as_of=before)] == [1]
+            with pytest.raises(InvalidRequestError, match="has 3 dimensions, the vector 2"):
+                things.find(near=asked).first()
+            things.forward()
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_an_index_that_another_built_answers_whatever_was_written_since(tmp_path: Path, *, writes: bool) -> None:
+    url = f"file://{tmp_path}"
+    with wormdb.connect(url, settings=MANUAL) as one, wormdb.connect(url, settings=MANUAL) as other:
+        one["things"].insert_many([{"id": n, "v": [1.0, float(n)]} for n in range(4)])
+        other["things"].forward()
+        assert other["things"].count() == 4
+        one["things"].create_vector_index("v", dimensions=2)
+        if writes:  # what came meanwhile is learned from the writes that lost the race
+            other["things"].insert_many([{"id": 9, "v": [1.0, 1.0]}, {"id": 10, "v": [0.0, 1.0]}])
+        else:  # the newest root goes further than the first entries that are read
+            one["things"].save({"id": 9, "v": [1.0, 1.0]})
+            one["things"].forward()
+        found = other["things"].find(near={"v": {"vector": [1.0, 1.0], "k": 2}})
+        assert [row["id"] for row in found] == [1, 9]
+        before = other["things"].refresh()
+        assert other["things"].refresh() == before
+
+
+def test_numbers_near_the_end_of_float32_are_written_quietly_and_found_exactly(tmp_path: Path) -> None:
+    with wormdb.connect(f"file://{tmp_path}", settings=MANUAL) as database:
+        things = database["things"]
+        things.create_vector_index("v", dimensions=2, distance="euclidean")
+        things.insert_many([{"id": 1, "v": [3e38, -3e38]}, {"id": 2, "v": [1.0, 2.0]}])
+        things.forward()  # warnings are errors here
+        asked = {"vector": [3e38, -3e38], "k": 1, "exact": True}
+        assert [(row["id"], score) for row, score in things.find(near={"v": asked}).scored()] == [(1, 1.0)]
+        assert [row["id"] for row in things.find(near={"v": {"vector": [1.0, 2.0], "k": 1}})] == [2]
 
 
 def test_a_process_that_missed_the_root_of_a_build_answers_by_documents() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 from array import array
+from decimal import Decimal
 from fractions import Fraction
 from math import inf, nan, sqrt
 from typing import Any
 
 import numpy as np
 import pytest
+from bson import Int64
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,6 +40,23 @@ def test_integers_of_one_byte_and_decimals_are_numbers() -> None:
     assert read_vector([1, Decimal128("0.5"), 2.0]) == array("f", [1, 0.5, 2])
 
 
+def test_numbers_of_other_libraries_are_numbers_of_a_question() -> None:
+    given = [Int64(1), Decimal("0.5"), np.float32(2), np.int8(3), Decimal128("4")]
+    assert read_given_vector(given) == array("f", [1, 0.5, 2, 3, 4])
+    with pytest.raises(InvalidRequestError, match="number 0 must be finite"):
+        read_given_vector([Decimal("sNaN")])
+
+
+def test_whole_numbers_without_end_are_read_as_far_as_they_count() -> None:
+    asked = {"vector": [1.0, 2.0]}
+    assert parse_near({"v": {**asked, "min_score": 10**400}}).min_score == inf
+    assert parse_near({"v": {**asked, "min_score": -(10**400)}}).min_score == -inf
+    mistakes: list[dict[str, Any]] = [{"recall": 10**400}, {"exact": []}, {"exact": 0}]
+    for written in mistakes:
+        with pytest.raises(InvalidRequestError, match="it must be"):
+            parse_near({"v": {**asked, **written}})
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -50,6 +69,7 @@ def test_integers_of_one_byte_and_decimals_are_numbers() -> None:
         ([1.0, 1 << 129], f"number 1 is beyond float32: {1 << 129!r:.40}"),
         ([1.0, -(10**400)], "number 1 is beyond float32: a whole number of 1,329 bits"),
         ([1.0, Decimal128("1E+6000")], "number 1 must be finite, not inf"),
+        ([1.0, Decimal128("sNaN")], "number 1 must be finite, not nan"),
         ("text", "it must be an array of numbers, not str"),
         (b"\x27\0", "it must be an array of numbers, not bytes"),
         (Binary(b"\x27\0", 4), "it must be Binary of subtype 9, not 4"),

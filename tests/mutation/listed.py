@@ -6,6 +6,7 @@ The simulation has its own list (tests/simulation/mutants.py), and so has garbag
 
 from __future__ import annotations
 
+from tests.mutation.growing import GROWING_MUTANTS
 from tests.mutation.mutant import Mutant
 from tests.mutation.servers import SERVER_FILES, SERVER_MUTANTS
 from tests.mutation.syncing import SYNC_FILES, SYNC_MUTANTS
@@ -97,6 +98,7 @@ FILES = (
 
 MUTANTS = [
     *SYNC_MUTANTS,
+    *GROWING_MUTANTS,
     # --- commit ---
     Mutant("engine/commit/commit.py", "if not fresh:", "if False:", COMMIT),
     Mutant(

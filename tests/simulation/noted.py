@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from tests.simulation.chasing import run_chasing
 from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants_chases import CHASING_MUTANTS
 from tests.simulation.mutants_endings import ENDING_MUTANTS, ERASING_MUTANTS, run_erasing
 from tests.simulation.mutants_lists import LIST_MUTANTS
 from tests.simulation.mutants_offers import OFFER_MUTANTS
@@ -24,7 +26,7 @@ from tests.simulation.transacting import run_transacting
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["ERASURES", "ONE_COLLECTION", "SEVERAL_COLLECTIONS", "NotedMutants"]
+__all__ = ["CHASES", "ERASURES", "ONE_COLLECTION", "SEVERAL_COLLECTIONS", "NotedMutants"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class NotedMutants:
 ONE_COLLECTION = NotedMutants(
     [*MUTANTS, *PROJECTION_MUTANTS, *OFFER_MUTANTS, *ENDING_MUTANTS, *LIST_MUTANTS], run_seed, 400
 )
+CHASES = NotedMutants(CHASING_MUTANTS, run_chasing, 200)
 ERASURES = NotedMutants(ERASING_MUTANTS, run_erasing, 60)
 SEVERAL_COLLECTIONS = NotedMutants(TRANSACTION_MUTANTS, run_transacting, 100)
 
@@ -68,7 +71,7 @@ def main() -> int:
     """Print each mistake whose noted seed no longer shows it, with one that does; the exit code is 1 if any is."""
     logging.getLogger("wormdb").addHandler(logging.NullHandler())
     stale = 0
-    for noted in (ONE_COLLECTION, ERASURES, SEVERAL_COLLECTIONS):
+    for noted in (ONE_COLLECTION, CHASES, ERASURES, SEVERAL_COLLECTIONS):
         for mutant in noted.mutants:
             seed, found = noted.search(mutant)
             if seed != mutant.seed:

@@ -132,6 +132,31 @@ def test_a_fault_at_every_request(name: str, fault: Fault, tmp_path: Path) -> No
     raise AssertionError("it does not end")
 
 
+@pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER])
+def test_others_agree_on_what_a_client_wrote_that_never_comes_back(fault: Fault, tmp_path: Path) -> None:
+    """One that knows the state before the crash sees what a new one sees: the new one tells the manifest of it.
+
+    These are the files that there are; an object that was written over is found by a scan until its client is back.
+    """
+    seen = set()
+    for number in range(1, 200):
+        root = tmp_path / str(number)
+        root.mkdir()
+        world = edited(root)
+        before, after = Clone(world, root / "before"), Clone(world, root / "after")
+        before.pull()
+        store = FaultStore(world.handle(), {number: fault})
+        carried_out(world.clones["a"], lambda sync: sync.push_changed(), store)
+        after.pull()
+        before.pull()
+        assert before.files().keys() == after.files().keys() == world.listed().keys(), f"request {number}"
+        seen.add(tuple(sorted(after.files())))
+        if store.requests < number:
+            assert len(seen) > 1, "no crash came after a part was written"
+            return
+    raise AssertionError("it does not end")
+
+
 class Interrupted(WrappedStore):
     """Before request `number` another client does all of its work."""
 

@@ -479,7 +479,7 @@ def _near(options: Mapping[str, Any], what: str) -> Near | None:
 
     near = parse_near(written)
     # Indexes are of the present: of another moment every match is scored.
-    return near if options.get("as_of") is None else replace(near, is_exact=True)
+    return near if options.get("as_of") is None else replace(near, is_exact=True, is_past=True)
 
 
 def refuse_beside_near(what: str, name: str) -> InvalidRequestError:

@@ -195,6 +195,7 @@ class CollectionSession:
             origin=self._plain_origin,
             trees=self.ledger.trees,
             sequence=sequence,
+            now_ms=self.ledger.store_ms(),
         )
 
     def move(self, view: View) -> bool:

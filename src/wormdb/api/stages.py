@@ -63,7 +63,8 @@ def _by_index(run: QueryRun[Any], name: str) -> Near:
     known = state.view.definition.indexes if isinstance(state, LogState) else None
     found = None if known is None else known.get(name)
     if known is None or found is None or found.state == "dropped" or found.index.kind != "vector":
-        names = [] if known is None else [each.index.name for each in known if each.index.kind == "vector"]
+        there = [] if known is None else [each for each in known if each.state != "dropped"]
+        names = [each.index.name for each in there if each.index.kind == "vector"]
         raise NotFoundError(f"vector index {name!r:.60}", reason="there is none", fix=did_you_mean(name, names))
     options = json.parse(found.index.options.decode())
     if options["field"] != near.field:

@@ -14,6 +14,7 @@ from wormdb.api.familiar import FamiliarMethods, InsertManyResult
 from wormdb.api.find import QueryMethods
 from wormdb.api.modify import ModifyMethods
 from wormdb.api.session import CollectionSession, collect_moment
+from wormdb.engine.commit.draft import without_ends
 from wormdb.engine.commit.operations import Guards, Pending
 from wormdb.engine.commit.reads import ReadGuard
 from wormdb.errors import (
@@ -474,7 +475,7 @@ class Transaction:
             body=pending.body,
         )
         access.ledger.commit(first, seconds=access.settings.commit_seconds)
-        return replace(pending, events=(), guard=access.writer.guard(pending.operations, ()))
+        return replace(pending, events=(), guard=access.writer.guard(without_ends(pending.operations), ()))
 
     def _reads(self, session: CollectionSession) -> ReadSet:
         return session.reads(is_serializable=self.isolation == "serializable")
@@ -490,7 +491,7 @@ class Transaction:
             events=draft.events,
             actor=self._author.actor,
             meta=self._author.meta,
-            guard=access.writer.guard(operations, draft.events),
+            guard=access.writer.guard(without_ends(operations), draft.events),
             body=draft.view.definition.body or access.writer.definition,
         )
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from heapq import nsmallest
-from math import fsum, isfinite, sqrt
+from math import fsum, inf, isfinite, nan, sqrt
 from operator import mul
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -33,6 +34,7 @@ WrittenNear: TypeAlias = "Mapping[str, Any] | Near"
 """{"embedding": {"vector": [0.1, …], "k": 10}}; also recall, exact, min_score, distance."""
 
 _ROWS: Final = 10
+_NUMBERS: Final = frozenset({int, float})
 _PLAIN: Final = {"vector", "k"}
 _KNOWN: Final = ("vector", "k", "recall", "exact", "min_score", "distance")
 
@@ -52,6 +54,8 @@ class Near:
     is_exact: bool = False
     """Whether every document that matches is scored, with an index or without."""
     min_score: float | None = None
+    is_past: bool = False
+    """Whether a moment of the past is asked for, when vectors may have had another length than the index has now."""
 
     @property
     def field(self) -> str:
@@ -68,7 +72,8 @@ class Near:
             )
         if self.distance == distance:
             return self
-        return Near(self.path, self.vector, self.k, distance, self.recall, self.is_exact, self.min_score)
+        how = (distance, self.recall, self.is_exact, self.min_score, self.is_past)
+        return Near(self.path, self.vector, self.k, *how)
 
     def __repr__(self) -> str:
         return f"Near({self.field}, {len(self.vector)} dimensions, k={self.k})"
@@ -156,7 +161,8 @@ def _checked_near(written: WrittenNear) -> Near:
     k = _whole(options.get("k"), f"{name}.k", mistakes)
     recall = _share(options.get("recall"), f"{name}.recall", mistakes)
     min_score = _number(options.get("min_score"), f"{name}.min_score", mistakes)
-    is_exact = options.get("exact") or False
+    exact = options.get("exact")
+    is_exact = False if exact is None else exact
     if not isinstance(is_exact, bool):
         mistakes.add(f"{name}.exact", f"it must be true or false, not {is_exact!r:.40}", "leave it out")
     distance = options.get("distance")
@@ -181,12 +187,23 @@ def read_given_vector(value: Any) -> array[float]:
             return array("f", value.tobytes())
         # Arrays of numpy and of Python tell their numbers as plain lists.
         value = value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value
-    found = read_vector(
-        [each.item() if hasattr(each, "item") else each for each in value] if type(value) is list else value
-    )
+    if type(value) is list and not _NUMBERS.issuperset(map(type, value)):
+        value = list(map(_plain_number, value))
+    found = read_vector(value)
     if isinstance(found, str):
         raise InvalidRequestError("the vector", reason=found, fix="give a list of numbers, or an array of numpy")
     return found
+
+
+def _plain_number(value: Any) -> Any:
+    """A number of numpy, of BSON or a Decimal as one of Python; anything else as it is."""
+    if hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, Decimal):
+        return nan if value.is_nan() else float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return int(value) if isinstance(value, int) else float(value)
+    return value
 
 
 def _is_plain_array(value: Any) -> bool:
@@ -213,7 +230,10 @@ def _number(value: object, place: str, mistakes: Mistakes) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - not NaN
         mistakes.add(place, f"it must be a number, not {value!r:.40}", "leave it out")
         return None
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # of a whole number, which has no end in Python
+        return inf if value > 0 else -inf
 
 
 def _share(value: object, place: str, mistakes: Mistakes) -> float | None:

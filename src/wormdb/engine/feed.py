@@ -101,8 +101,9 @@ class Feed:
         """
         begin = self._number
         for tail in self._log.rounds(begin):
+            number = self._number
             state = None if is_recent(self._known, tail.last) else self._check()
-            if begin < self._number and begin == 0:
+            if number < self._number:
                 yield from self.poll()  # the slots of a life that ended are not its own
                 return
             if state is not None and not tail.records and self._number == begin:

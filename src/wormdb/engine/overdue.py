@@ -93,7 +93,8 @@ class OverdueDocuments:
         rule = view.definition.expiry
         if rule is None:
             return [], now_ms + WINDOW_MS
-        tail = self._due_in_tail(view, rule)
+        # What jobs attached may be newer than what the tail has of an id: then all of the state is looked through.
+        tail = {} if view.overlay.attached(view.number) else self._due_in_tail(view, rule)
         in_base = self._due_in_base(view, rule, now_ms)
         over = [key for _, key in in_base.dues[: bisect_right(in_base.dues, now_ms, key=_due_of)] if key not in tail]
         over += [key for key, due in tail.items() if due is not None and due <= now_ms]

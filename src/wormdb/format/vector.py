@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, Final
 
 from wormdb.format.kinds import Binary, Decimal128
@@ -58,12 +58,17 @@ def _read_array(value: Any) -> array[float] | str:
         if not kinds <= {*_NUMBERS, Decimal128}:
             place = next(place for place, each in enumerate(value) if type(each) not in {*_NUMBERS, Decimal128})
             return f"number {place} must be a number, not {type(value[place]).__name__}"
-        value = [float(each.to_decimal()) if type(each) is Decimal128 else each for each in value]
+        value = [_float_of(each) if type(each) is Decimal128 else each for each in value]
     try:
         return array("f", value)
     except OverflowError:  # of a whole number, which has no end in Python
         place = next(place for place, each in enumerate(value) if type(each) is int and abs(each) >= _BEYOND)
         return f"number {place} is beyond float32: a whole number of {value[place].bit_length():,} bits"
+
+
+def _float_of(value: Decimal128) -> float:
+    found = value.to_decimal()
+    return nan if found.is_nan() else float(found)  # one that signals has no float
 
 
 def _read_binary(value: Binary) -> array[float] | str:
@@ -86,7 +91,7 @@ def _fault(value: Any, found: array[float]) -> str:
     place = next(place for place, number in enumerate(found) if not isfinite(number))
     given = value[place] if type(value) is list else found[place]
     if isinstance(given, Decimal128):
-        given = float(given.to_decimal())
+        given = _float_of(given)
     if isfinite(given):
         return f"number {place} is beyond float32: {given!r:.40}"
     return f"number {place} must be finite, not {given!r}"

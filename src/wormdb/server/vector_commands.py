@@ -49,7 +49,7 @@ def search(session: ClientSession, words: list[bytes]) -> Any:
     number = session.fresh_number(bucket)
     found = _index(session, bucket, words[2].decode("utf-8", "replace"))
     vector = _read_vector(words[3], found)
-    near = Near(found.path, tuple(vector), k=k, min_score=least)
+    near = Near(found.path, tuple(vector), k=k, distance=found.distance, min_score=least)
     at_least = None if number < 0 else number
     try:
         rows = bucket.collection.find(tree, near=near, select=options.projection, raw=True, at_least=at_least).scored()
@@ -84,7 +84,7 @@ def _index(session: ClientSession, bucket: ServedBucket, selector: str) -> Vecto
     if not there:
         raise ErrorReply(f"No vector index found for selector: '{selector}'")
     path = there[0].index.paths[0]
-    found = next((each for each in find_vector_facts(view) if each.path == path), None)
+    found = next((each for each in find_vector_facts(view) if each.path == path and each.is_ready), None)
     if found is None:
         name = f"{session.namespace}/{bucket.name}/{shown_name(there[0].index.name)}"
         reason = f"is not ready: {there[0].reason}" if there[0].state == "failed" else "is not ready yet"

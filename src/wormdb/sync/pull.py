@@ -104,7 +104,8 @@ class Pull:
     def _list(self, parts: Mapping[str, HeldPart], manifest: HeldManifest) -> HeldManifest:
         """Tell the manifest of parts that are newer than it says: the client that wrote one did not come to that.
 
-        Without this its next pull would find nothing to do, and no other client would ever look. 1 PUT if there is one.
+        Without this a client that has the part as the manifest names it would never look, and this one would read the
+        part at every pull. 1 PUT if there is one.
         """
         listed = manifest.manifest.partitions
         notes = {name: part.note() for name, part in parts.items() if part.part.seq > listed[name].seq}

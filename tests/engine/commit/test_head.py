@@ -11,7 +11,7 @@ from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, cont
 from wormdb.engine.commit.head import Head, is_recent
 from wormdb.engine.log.entries import LogRecord
 from wormdb.engine.state.view import sequence_of
-from wormdb.errors import CorruptionError, SnapshotTooOldError
+from wormdb.errors import CorruptionError, SnapshotTooOldError, UnavailableError
 from wormdb.format.entry import LoggedChange, decode_entry, entry_hash
 from wormdb.settings import KNOWLEDGE_MS_MAX
 from wormdb.system.types import LogNumber, Misc, StoreTime
@@ -75,6 +75,38 @@ def test_a_refresh_learns_what_others_wrote_since() -> None:
     assert (view.number, head.number) == (3, 5)
     assert contents(view) == {"x": (3, 3, {"n": 3})}
     assert contents(head.view()) == {"x": (5, 5, {"n": 5})}
+
+
+def test_an_answer_from_before_all_was_forgotten_does_not_make_it_caught_up() -> None:
+    """It says that slot 4 is empty; then entry 4 comes, which another thread learns, and forgets with all the rest."""
+    rig = Rig()
+    digest = rig.fill(3)
+    rig.ledger().forward()
+    store = HookStore(rig.store)
+    head = head_of(rig, store)
+    head.refresh()
+
+    def between(verb: str, key: str) -> None:
+        store.after = None
+        rig.fill(1, start=4, previous=digest)
+        head.refresh()
+        assert head.number == 4
+        head.forget()
+        store.before = refuse
+        with pytest.raises(UnavailableError):
+            head.refresh()  # the root is read again, and what comes after it is not known yet
+        store.before = None
+        assert (head.opened, head.caught_up, head.number) == (True, False, 3)
+
+    def refuse(verb: str, key: str) -> None:
+        if key != PATHS.root:
+            raise UnavailableError(key)
+
+    store.after = between
+    head.look()
+    assert not head.caught_up, "a reader that came after entry 4 would be shown the state before it"
+    head.refresh()
+    assert (head.caught_up, head.number) == (True, 4)
 
 
 def test_names_made_after_a_refresh_are_above_those_seen() -> None:

@@ -99,3 +99,24 @@ def test_one_answer_without_a_time_makes_the_round_timeless() -> None:
     times = iter([10, None, 20, 30])
     log = Log(TimedStore(rig.store, lambda: next(times)), PATHS, COLLECTION, SerialPool())
     assert [(each.first, each.last) for each in log.rounds(LogNumber(0))] == [(10, 10), (None, None)]
+
+
+@pytest.mark.parametrize("mark", range(8, 12))
+def test_a_slot_far_ahead_tells_what_is_enough_if_it_is_empty(mark: int) -> None:
+    rig = Rig()
+    rig.fill(9)
+    counted = rig.counted()
+    found = Log(counted, PATHS, COLLECTION, SerialPool()).round(LogNumber(0), 4, mark=LogNumber(mark))
+    assert [int(trace.key[-20:]) for trace in counted.trace] == [mark, 1, 2, 3, 4]
+    assert [record.number for record in found.records] == [1, 2, 3, 4]
+    assert (found.enough, found.ended) == (mark - 1 if mark > 9 else None, False)
+
+
+def test_the_time_of_a_slot_far_ahead_is_one_of_the_round() -> None:
+    """Knowledge that was recent when the slots were asked for must have been so for this one too."""
+    rig = Rig()
+    rig.fill(3)
+    times = iter([5, 30, 20, 50, 30, 20, None, 30, 20])
+    log = Log(TimedStore(rig.store, lambda: next(times)), PATHS, COLLECTION, SerialPool())
+    rounds = [log.round(LogNumber(0), 2, mark=LogNumber(9)) for _ in range(3)]
+    assert [(each.first, each.last) for each in rounds] == [(5, 30), (20, 50), (None, None)]

@@ -38,7 +38,8 @@ Documents = dict[bytes, Values]
 def draft_of(world: World) -> Draft:
     ledger = world.ledger
     view = ledger.view()
-    return Draft(view, collection="things", origin="", trees=ledger.trees, sequence=ledger.follow(view)[1])
+    sequence, now_ms = ledger.follow(view)[1], ledger.store_ms()
+    return Draft(view, collection="things", origin="", trees=ledger.trees, sequence=sequence, now_ms=now_ms)
 
 
 @st.composite

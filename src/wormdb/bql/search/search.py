@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -21,6 +21,7 @@ WrittenSearch: TypeAlias = "str | Mapping[str, Any] | SearchQuery"
 """'red shoes -leather "running shoe" adi*', or {"query": …} with index, or with fields, language and stop_words."""
 
 TEXT_SCORE: Final = "textScore"
+_FLOAT_MAX: Final = sys.float_info.max
 _KNOWN: Final = ("query", "index", "fields", "language", "stop_words", "weight")
 _TEXT_KNOWN: Final = ("$search", "$language", "$caseSensitive", "$diacriticSensitive")
 
@@ -77,7 +78,7 @@ def _read_options(written: Mapping[str, Any]) -> SearchQuery:
     if fields is None and (written.get("language") is not None or written.get("stop_words") is not None):
         mistakes.add("search.fields", "language and stop_words belong to fields", "name fields, or leave them out")
     weight = written.get("weight", 1.0)
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0.0 < weight < math.inf:
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0.0 < weight <= _FLOAT_MAX:
         mistakes.add("search.weight", f"it must be a number above 0, not {weight!r:.40}", "leave it out for 1")
     mistakes.settle("the search")
     if fields is None:

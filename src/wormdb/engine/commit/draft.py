@@ -1,7 +1,8 @@
 """Changes that are checked against one state and not committed yet: what a transaction has written so far.
 
 Each batch is checked as a commit would check it, on top of those before it, and is refused or kept; nothing is
-written. `operations` are all of them as one batch, which makes the same changes again.
+written. `operations` are all of them as one batch, which makes the same changes again. A document that is over when it
+is written ends at once, as it does for every reader of a collection: its end is one of the changes.
 """
 
 from __future__ import annotations
@@ -9,21 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.engine.commit.operations import Insert, ReadVersion, Remove, Save
+from wormdb.engine.commit.operations import Expire, Insert, ReadVersion, Remove, Save
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.index.unique import UniqueOwners
-from wormdb.engine.state.view import id_key
+from wormdb.engine.state.view import StoredVersion, id_key
 from wormdb.errors import TransactionTooLargeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from wormdb.engine.commit.operations import Operation, Pending
     from wormdb.engine.index.shelf import IndexShelf
+    from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.entry import LoggedChange
     from wormdb.format.event import Event
 
-__all__ = ["Draft"]
+__all__ = ["Draft", "without_ends"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,13 @@ class _StateHead:
 class Draft:
     """Changes on top of one state of a collection. For one thread at a time."""
 
-    def __init__(self, seen: View, *, collection: str, origin: str, trees: IndexShelf, sequence: int) -> None:
-        """Nothing is changed yet. `sequence` is the greatest id made of digits that is known. No requests."""
+    def __init__(
+        self, seen: View, *, collection: str, origin: str, trees: IndexShelf, sequence: int, now_ms: int
+    ) -> None:
+        """Nothing is changed yet. `sequence` is the greatest id made of digits that is known. No requests.
+
+        What is over at `now_ms`, the store's time, is not seen; that of a state that is shown at a time of its own.
+        """
         self.seen = seen
         """The state below the changes."""
         self.view = seen
@@ -65,6 +74,7 @@ class Draft:
         self._origin = origin
         self._trees = trees
         self._sequence = sequence
+        self._now_ms = now_ms if seen.now_ms is None else seen.now_ms
         self._changes: list[LoggedChange] = []
         self.last: dict[bytes, LoggedChange] = {}
         """By id as JSON the last change of each changed document."""
@@ -90,21 +100,37 @@ class Draft:
             )
         fresh = {each.id for each in pending.operations if isinstance(each, Insert) and each.fresh}
         below = self._found([change.id for change in changes], fresh)
-        view = self.view.on_top(changes, pending.actor, is_owned=True)
+        made = (*changes, *self._ends({change.id: change for change in changes}.values(), group.definition))
+        view = self.view.on_top(made, pending.actor, is_owned=True)
         for owners in self._owners.values():
-            owners.take(changes)
+            owners.take(made)
         if pending.events:
             view = replace(view, definition=group.definition)
         self.events += pending.events
         self._below |= below
         self._fresh |= fresh
-        self._changes += changes
-        self.last |= {change.id: change for change in changes}
-        self._seqs |= {(change.id, change.seq) for change in changes}
+        self._note(made)
         self._sequence = max(self._sequence, group.numbered())
         self.size += size
         self.view = view
         return changes
+
+    def _note(self, changes: Iterable[LoggedChange]) -> None:
+        for change in changes:
+            self._changes.append(change)
+            self.last[change.id] = change
+            self._seqs.add((change.id, change.seq))
+
+    def _ends(self, changes: Iterable[LoggedChange], definition: Definition) -> list[LoggedChange]:
+        """The ends of documents that are over as some changes leave them."""
+        rule = definition.expiry
+        if rule is None:
+            return []
+        from wormdb.engine.state.expiry import end_of
+
+        left = [(change, change.after) for change in changes if change.after is not None]
+        over = [(change, after) for change, after in left if rule.is_over(after, self._now_ms)]
+        return [end_of(StoredVersion(change.id, 0, change.seq, after)) for change, after in over]
 
     def _found(self, identities: list[bytes], fresh: set[bytes]) -> dict[bytes, ReadVersion | None]:
         """What lies below documents that were not changed so far."""
@@ -116,6 +142,9 @@ class Draft:
 
     def move(self, seen: View) -> None:
         """Lie on top of a newer state, in which no changed document is another than in the one before. No requests."""
+        if seen.now_ms is not None:
+            self._now_ms = seen.now_ms
+        self._note(self._ends(list(self.last.values()), self.view.definition if self.events else seen.definition))
         view = seen.on_top(self._changes, is_owned=True)
         self._owners = {}
         self.view = replace(view, definition=self.view.definition) if self.events else view
@@ -154,11 +183,18 @@ class Draft:
         return tuple(made)
 
     def _operation(self, change: LoggedChange, loaded: ReadVersion | None) -> Operation:
+        if change.op == "expire":
+            return Expire(change.id)
         if change.after is None:
             return Remove(change.id, loaded, tombstone=_tombstone(change))
         if change.before is None:
             return Insert(change.id, change.after, fresh=change.id in self._fresh and change.seq == 1)
         return Save(change.id, change.after, loaded)
+
+
+def without_ends(operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    """What callers asked for: without the ends of documents that were over. No requests."""
+    return tuple(each for each in operations if not isinstance(each, Expire))
 
 
 def _tombstone(change: LoggedChange) -> bytes | None:

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from wormdb.engine.index.unique import UniqueOwners
-from wormdb.engine.log.entries import BEFORE_FIRST
+from wormdb.engine.log.entries import BEFORE_FIRST, Chase
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
 from wormdb.engine.state.prepared import after_events, from_root
 from wormdb.engine.state.projection import LogStage
 from wormdb.engine.state.view import EmptyBase, Overlay, View, sequence_of
 from wormdb.errors import CorruptionError
-from wormdb.format.event import IndexReady, JobAttached, SchemaChanged
+from wormdb.format.event import JobAttached, SchemaChanged
 from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX, TAIL_PROBES_MAX, TRANSACTION_PENDING_BYTES_MAX
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.clock import MiscClock
@@ -130,6 +130,9 @@ class Head:
             self._highest = self.seen if self._openings else LogNumber(0)
             self.opened = False
             self.caught_up = False
+            """Whether all is known that was acknowledged when the collection was opened, and more."""
+            self._enough: LogNumber | None = None
+            """No entry after this one was there at a moment after the collection was opened, if that is known."""
             self.time: StoreTime | None = None
             """When no root had yet applied an entry after `number`: all of them stay for an hour from then."""
             self.applied = LogNumber(0)
@@ -145,6 +148,8 @@ class Head:
             start = Point(LogNumber(0), BEFORE_FIRST, Definition.none(), 0, 0, Jobs())
             self._points: dict[LogNumber, Point] = {start.number: start}
             self._last = start
+            self._complete: Definition | None = None
+            """The last one of which the root that is known has all indexes that are in one."""
             self._known: tuple[Point, View] | None = None
             """The last point of which a view was asked for, and that view: most reads find nothing new."""
             self._base: Base = EmptyBase()
@@ -287,16 +292,26 @@ class Head:
             follower.told(entry)
 
     def refresh(self) -> None:
-        """Learn every entry there is now, by looks of 1, 2, 4, … entries. 1 GET if nothing is new. Raises as `look`."""
-        width = 1
-        while not self.look(width):
-            width = min(2 * width, TAIL_PROBES_MAX)
+        """Learn every entry there is now, by looks of 1, 2, 4, … entries. 1 GET if nothing is new. Raises as `look`.
 
-    def look(self, width: int = 1, first: Callable[[View], object] | None = None, asked: Ahead | None = None) -> bool:
+        If others write as fast as it learns, entries that came after the call are left to the next.
+        """
+        chase = Chase()
+        while not self.look(chase.width, chase=chase) and not chase.is_over(self.number):
+            chase.go_on()
+
+    def look(
+        self,
+        width: int = 1,
+        first: Callable[[View], object] | None = None,
+        asked: Ahead | None = None,
+        chase: Chase | None = None,
+    ) -> bool:
         """Learn what is there of the next `width` entries; whether that is all there is. `width` GETs at once.
 
         None if `asked` is the answer about the next one. The root is read too, if nothing is known or knowledge is
-        not recent; a first look also calls `first` with what the root has, while the log is asked.
+        not recent; a first look also calls `first` with what the root has, while the log is asked. A `chase` that
+        wants a slot far ahead asked for costs 1 GET more, and is told what is enough.
         Raises CorruptionError if the log does not chain.
         """
         just_opened = False
@@ -315,11 +330,17 @@ class Head:
                 ahead = self._log.ask(number)
                 first(self.view())
             just_opened, asked = False, None
-            tail = self._log.round(number, width if ahead is None else 1, ahead)
+            mark = None if chase is None or ahead is not None else chase.mark(number)
+            tail = self._log.round(number, width if ahead is None else 1, ahead, mark)
             reached = self._follow(number, known, tail)
             with self.lock:
                 if reached is not None and self.opened and self._last.number >= reached:
-                    self.caught_up |= tail.ended
+                    if chase is not None and tail.enough is not None:
+                        chase.enough = tail.enough
+                    if self._openings == opening:  # else it was asked before what is known now was opened
+                        self._enough = self._enough or tail.enough
+                        is_enough = self._enough is not None and self._last.number >= self._enough
+                        self.caught_up |= tail.ended or is_enough
                     return tail.ended
                 if reached is None and self._openings == opening:
                     log.info("%s: what was known at entry %d is too old, opening again", self._log.collection, number)
@@ -368,6 +389,7 @@ class Head:
             self.revision, self._incarnation = root.revision, root.collection
             self.applied = LogNumber(root.applied)
             self._base = self._load.root(state)
+            self._complete = None
             self._overlay = self._overlay.since(self.applied)
             kept = {number: point for number, point in self._points.items() if number >= root.applied}
             kept[self.applied] = replace(kept[self.applied], bytes=0)
@@ -469,9 +491,9 @@ class Head:
                 return None  # the collection was made anew since
             self.absorb(record)
             number = record.number
-        # If another process built an index, its tree is in a root that is newer than the one known here.
-        makes_ready = bool(tail.records) and _make_ready(tail.records)
-        if makes_ready and not self._is_current(self._register.read(), LogNumber(number + 1)):
+        is_known = self._last.definition is self._complete  # as by nearly all looks
+        is_last = tail.ended or len(tail.records) >= TAIL_PROBES_MAX  # a read that others outrun never sees the end
+        if is_last and not is_known and self._lacks_index() and not self._find_index(number):
             return None
         # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
         # a moment. Only what no root has applied yet stays for an hour.
@@ -485,6 +507,27 @@ class Head:
             if self._last.number == number and known is not None:
                 self.time = known if self.time is None else max(self.time, known)
         return number
+
+    def _lacks_index(self) -> bool:
+        """Whether an index is ready that the root known here does not have."""
+        with self.lock:
+            definition, place = self._last.definition, self._base.place
+            if not definition.indexes.are_in(None if place is None else place.root):
+                return True
+            self._complete = definition
+            return False
+
+    def _find_index(self, number: LogNumber) -> bool:
+        """Stand on the root with what another process built; whether what is known through `number` is current. 1 GET.
+
+        The builder puts it into a root before the log says that it is ready.
+        """
+        newest = self._register.read()
+        if not self._is_current(newest, LogNumber(number + 1)):
+            return False
+        if newest.applied <= number:  # otherwise entries that it has applied must be known before
+            self._complete = self._last.definition
+        return True
 
     def _is_root_old(self, now: StoreTime | None) -> bool:
         """Whether objects that only older roots name may be removed soon: they stay for an hour."""
@@ -541,11 +584,6 @@ class Head:
 def _is_carried(pending: Sequence[Prepared]) -> bool:
     """Whether a root has room for what is pending."""
     return not pending or sum(one.size for one in pending) <= TRANSACTION_PENDING_BYTES_MAX
-
-
-def _make_ready(records: Iterable[LogRecord]) -> bool:
-    """Whether an index can be used from one of some entries on."""
-    return any(isinstance(event, IndexReady) for record in records for event in record.entry.events)
 
 
 def _is_alone(entry: Entry) -> bool:

@@ -9,6 +9,10 @@ A probe that finds an entry serves none of its readers: more may be behind it. I
 and takes along those that have arrived meanwhile. A probe that asked for what is known by now has been in vain; its
 readers join the one that asks for what comes after, if there is one.
 
+Writers may add entries as fast as probes find them. So wide probes ask for a slot far ahead too. If that is empty, all
+that was acknowledged before the probe was sent is below it: each reader that had arrived by then has this bound of its
+own, and goes as soon as so much is known, whichever probe it is served by. Readers that come later get a later bound.
+
 A reader is told the error of a probe only if it could have been its own. The sender's deadline and an interrupt of its
 thread are not: another reader sends a probe then. Each reader stops waiting at its own deadline, and none waits for
 long for a probe that may never come back.
@@ -19,8 +23,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from wormdb.engine.log.entries import Chase
 from wormdb.errors import WormError
-from wormdb.settings import TAIL_PROBES_MAX
 from wormdb.system.deadline import attempt_lock, current
 from wormdb.system.types import LogNumber
 
@@ -47,8 +51,8 @@ class _Reader:
     """A thread that wants a view; and the probe that it sends, if it sends one."""
 
     __slots__ = (
-        *("asked", "deadline", "error", "is_away", "is_served", "known", "number", "order"),
-        *("readers", "sent", "wake", "width"),
+        *("asked", "chase", "deadline", "enough", "enough_sent", "error", "is_away", "is_served", "known", "number"),
+        *("order", "readers", "sent", "wake"),
     )
 
     def __init__(self, *, is_away: bool = False) -> None:
@@ -65,7 +69,12 @@ class _Reader:
         """Its probe was the one of this order to be sent; 0 if it was not sent yet."""
         self.number = LogNumber(0)
         """Its probe asks for what comes after."""
-        self.width = 1
+        self.chase = Chase()
+        """The rounds of its probes."""
+        self.enough: LogNumber | None = None
+        """It has to see no more than this, as a probe told that was sent after it came; None if none did yet."""
+        self.enough_sent = 0.0
+        """When that probe was sent."""
         self.asked: Ahead | None = None
         self.known: LogNumber | None = None
         """What was known before its first probe; None if nothing was."""
@@ -187,8 +196,9 @@ class GroupRead:
         asked, reader.asked = reader.asked, None
         if asked is None:
             self._begin(reader, takes_all=True)
+        is_bounded = reader.chase.enough is not None
         try:
-            ended = self._head.look(reader.width, first, asked)
+            ended = self._head.look(reader.chase.width, first, asked, reader.chase)
         except WormError as error:
             self._fail(reader, error)
             return
@@ -204,16 +214,28 @@ class GroupRead:
                 if reader.known is None or reader.known == number:
                     self.quiet = number
                 return
-            reader.width = min(2 * reader.width, TAIL_PROBES_MAX)
-            for sender in self._senders:
-                if sender.order > reader.order and sender.number >= number:
-                    self._wake_of(reader)
-                    sender.readers.update(reader.readers)
-                    sender.readers[reader] = None
-                    reader.readers.clear()
-                    self._senders.pop(reader)
-                    self._choose()
-                    return
+            if reader.chase.enough is not None and not is_bounded:
+                self._bound(reader, reader.chase.enough)
+            reader.chase.go_on()
+            self._serve_bounded(reader, number)
+            if not reader.is_served:
+                self._join(reader, number)
+
+    def _join(self, reader: _Reader, number: LogNumber) -> None:
+        """Wait for the probe of another reader, if one was sent later and asks for what comes after all that is known.
+
+        Needs the lock.
+        """
+        for sender in self._senders:
+            if sender.order > reader.order and sender.number >= number:
+                self._wake_of(reader)
+                sender.chase.width = max(sender.chase.width, reader.chase.width)
+                sender.readers.update(reader.readers)
+                sender.readers[reader] = None
+                reader.readers.clear()
+                self._senders.pop(reader)
+                self._choose()
+                return
 
     def _begin(self, reader: _Reader, *, takes_all: bool = False) -> None:
         """The probe of a reader is sent now; perhaps for all that wait."""
@@ -221,12 +243,30 @@ class GroupRead:
             if takes_all and self._queue:
                 reader.readers.update(self._queue)
                 self._queue.clear()
+            if reader.chase.enough is not None and any(each.enough is None for each in reader.readers):
+                reader.chase.enough = None  # they may have come after that was found
             self._sent += 1
             number = self._head.number
             if not reader.order and self._head.caught_up:
                 reader.known = number
             reader.order, reader.number = self._sent, number
             reader.sent = self._clock.monotonic()
+
+    def _bound(self, reader: _Reader, enough: LogNumber) -> None:
+        """The probe of a reader found no entry after `enough`: all that came before it was sent have to see no more."""
+        for sender in self._senders:
+            if sender is reader or 0 < sender.order < reader.order:
+                for each in (*sender.readers, sender):
+                    if each.enough is None or enough < each.enough:
+                        each.enough, each.enough_sent = enough, reader.sent
+
+    def _serve_bounded(self, reader: _Reader, number: LogNumber) -> None:
+        """Let those go, of a reader and the readers of its probe, that have to see no more than is known."""
+        for each in (*reader.readers, reader):
+            if each.enough is not None and number >= each.enough and not each.is_served:
+                each.is_served = True
+                self.asked_at = max(self.asked_at or each.enough_sent, each.enough_sent)
+                _rouse(each)
 
     def _serve(self, sender: _Reader, error: WormError | None = None) -> None:
         """Let the readers of a probe go; with an error those that would not have gone on trying."""
@@ -254,6 +294,8 @@ class GroupRead:
             if reader in self._senders:
                 if reader.readers:
                     unserved = {each: None for each in reader.readers if not each.is_served}
+                    for each in unserved:
+                        each.chase.width = max(each.chase.width, reader.chase.width)
                     for each in reader.readers:
                         if each.is_served:
                             _rouse(each)

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import StoredVersion
     from wormdb.format.path import Path
 
-    Fetch: TypeAlias = Callable[[Sequence[bytes]], dict[bytes, StoredVersion]]
+__all__ = ["Fetch", "KnownRow", "KnownRows"]
 
-__all__ = ["KnownRow", "KnownRows"]
+Fetch: TypeAlias = "Callable[[Sequence[bytes]], dict[bytes, StoredVersion]]"
+"""What gives the documents of some keys, of those that are there."""
 
 _ROW_MEMORY: Final = 400
 """Bytes of the objects around a row, about."""

@@ -15,28 +15,30 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.blocks.shelf import Label
 from wormdb.engine.lists.centroids import Centroids, decode_centroids
 from wormdb.engine.lists.codes import encode_vector, encode_vectors, load_numpy, multiply_parts, rough_scores
-from wormdb.engine.lists.known import KnownRows
+from wormdb.engine.lists.known import Fetch, KnownRow, KnownRows
 from wormdb.engine.lists.slab import ONLY_RANGE, VectorIds, VectorPiece, keep_slab, open_slab
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from wormdb.bql.nearest import Near
     from wormdb.engine.lists.codes import Codes, Floats, Singles
-    from wormdb.engine.lists.known import Fetch, KnownRow
     from wormdb.engine.lists.read import ListReader
     from wormdb.engine.lists.slab import PickedPiece
     from wormdb.engine.lists.vector_kind import VectorKind
+    from wormdb.engine.state.view import StoredVersion
 
-__all__ = ["NearestReader"]
+__all__ = ["Fetch", "KnownRow", "NearestReader"]
 
 _ROWS_KIND: Final = "near"
 _ROWS_SHARE: Final = 0.125
 """Of the cache for columns that documents which were found may take."""
 _FEW_SHARE: Final = 20
 """Where a filter leaves one of so many entries or fewer, they are looked up: others meet enough of them in order."""
+_NO_VECTOR: Final = -1
+"""In place of the row of a document."""
 _CHUNK: Final = 32
 """Entries that are put in order first; then four times as many each time."""
 
@@ -52,9 +54,12 @@ class NearestReader:
 
     reader: ListReader
     kind: VectorKind
+    before: NearestReader | None = None
+    """That of another state: its codes of documents that are the same are taken over."""
     is_asked: bool = field(default=False, init=False)
     """Whether it was asked before: then what a first question needs is likely kept."""
     _tail: VectorPiece | None = field(default=None, init=False)
+    _tail_rows: dict[StoredVersion, int] = field(default_factory=dict, init=False)
     _middles: Centroids | None = field(default=None, init=False)
 
     def candidates(self, near: Near, probes: int | None, among: AbstractSet[bytes] | None = None) -> Iterator[bytes]:
@@ -63,6 +68,33 @@ class NearestReader:
         With `among` only those keys. Costs 1 GET for what was learned and 1 for the directory of each object of the
         lists, in one round; then as `ListReader.read`. Raises CorruptionError, SnapshotTooOldError, MissingExtraError.
         """
+        pieces, scores = self._scored(near, probes, among)
+        starts = list(accumulate([len(piece.codes) for piece in pieces], initial=0))
+        tail, touched = self._tail, self.reader.touched
+        seen: set[bytes] = set()
+        for some, rated in _best_first(scores):
+            places, values, stop = some.tolist(), rated.tolist(), 0
+            while stop < len(places):
+                start, stop = stop, stop + 1
+                while stop < len(places) and values[stop] == values[start]:
+                    stop += 1
+                keys = []
+                for place in places[start:stop]:
+                    number = bisect_right(starts, place) - 1
+                    piece = pieces[number]
+                    key = piece.key(place - starts[number])
+                    # The tail says what is true of those that it has.
+                    if (piece is tail or key not in touched) and key not in seen and (among is None or key in among):
+                        keys.append(key)
+                # Equal ones are in order of key, so that they come in the same order wherever they lie.
+                for key in keys if len(keys) < 2 else sorted(set(keys)):
+                    seen.add(key)
+                    yield key
+
+    def _scored(
+        self, near: Near, probes: int | None, among: AbstractSet[bytes] | None
+    ) -> tuple[list[VectorPiece | PickedPiece], Floats]:
+        """The entries of the lists that are read and of the tail, and their rough scores, minus infinity for none."""
         numpy = load_numpy()
         code, scales = encode_vector(numpy.frombuffer(array("f", near.vector), numpy.float32))
         self.is_asked = True
@@ -75,28 +107,13 @@ class NearestReader:
         if len(tail.codes):
             pieces.append(tail)
         if not pieces:
-            return
+            return pieces, numpy.empty(0)
         factors = numpy.concatenate([piece.factors for piece in pieces], axis=1)
         products = multiply_parts([piece.codes for piece in pieces], code)
         scores = rough_scores(self.kind.distance, products, factors, float(scales[0]))
-        if any(piece.has_hidden for piece in pieces):
+        if True in [piece.has_hidden for piece in pieces]:
             scores = numpy.where(numpy.isnan(scores), -numpy.inf, scores)
-        starts = list(accumulate([len(piece.codes) for piece in pieces], initial=0))
-        touched = self.reader.touched
-        seen: set[bytes] = set()
-
-        def key_at(place: int) -> bytes | None:
-            """The key of an entry; None if the tail says otherwise."""
-            number = bisect_right(starts, place) - 1
-            piece = pieces[number]
-            key = piece.key(place - starts[number])
-            return None if piece is not tail and key in touched else key
-
-        for places, values in _best_first(scores):
-            for key in _in_order(places, values, key_at):
-                if key is not None and key not in seen and (among is None or key in among):
-                    seen.add(key)
-                    yield key
+        return pieces, scores
 
     def prepare(self) -> None:
         """Read what `candidates` needs before its lists: 1 GET for what was learned and for each object, one round."""
@@ -148,34 +165,28 @@ class NearestReader:
     # --- the tail ---
 
     def _encode_tail(self) -> VectorPiece:
-        """The vectors of changed documents as codes, made once for each state."""
+        """The vectors of changed documents as codes, made once for each document."""
         numpy = load_numpy()
-        held = [each for each in self.reader.tail if each.document is not None]
-        rows, vectors = self.kind.read_vectors(
-            json.decode_documents([each.document or b"" for each in held], name="document")
-        )
+        before, self.before = self.before, None  # else each would keep all that were before
+        known, piece = ({}, None) if before is None else before.tail_codes()
+        new = [each for each in self.reader.tail if each not in known]
+        texts = [each.document or b"" for each in new]
+        rows, vectors = self.kind.read_vectors(json.decode_documents(texts, name="document"))
         matrix = numpy.frombuffer(b"".join(vectors or [array("f")]), numpy.float32)
         codes, scales = encode_vectors(matrix.reshape(len(rows), self.kind.dimensions))
         factors = self.kind.make_factors(codes, scales).T
-        return VectorPiece(codes, factors, VectorIds([[held[row].id for row in rows]]), 0, has_hidden=False)
+        kept = [each for each in self.reader.tail if known.get(each, _NO_VECTOR) != _NO_VECTOR]
+        if piece is not None and kept:
+            places = [known[each] for each in kept]
+            codes = numpy.concatenate((piece.codes[places], codes))
+            factors = numpy.concatenate((piece.factors[:, places], factors), axis=1)
+        versions = [*kept, *(new[row] for row in rows)]
+        self._tail_rows = dict.fromkeys(self.reader.tail, _NO_VECTOR) | {each: row for row, each in enumerate(versions)}
+        return VectorPiece(codes, factors, VectorIds([[each.id for each in versions]]), 0, has_hidden=False)
 
-
-def _in_order(places: Floats, scores: Floats, key_at: Callable[[int], bytes | None]) -> Iterator[bytes | None]:
-    """The keys at some places, which are in order of their scores; of equal scores in order of key.
-
-    So the same entries are in the same order, wherever they lie.
-    """
-    numbers, values = places.tolist(), scores.tolist()
-    start, end = 0, len(numbers)
-    while start < end:
-        stop = start + 1
-        while stop < end and values[stop] == values[start]:
-            stop += 1
-        if stop == start + 1:
-            yield key_at(numbers[start])
-        else:
-            yield from sorted(filter(None, map(key_at, numbers[start:stop])))
-        start = stop
+    def tail_codes(self) -> tuple[Mapping[StoredVersion, int], VectorPiece | None]:
+        """The rows of documents among the codes of the tail, and these; empty while nothing was asked. No requests."""
+        return self._tail_rows, self._tail
 
 
 def _best_first(scores: Floats) -> Iterator[tuple[Any, Floats]]:

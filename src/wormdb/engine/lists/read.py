@@ -15,7 +15,6 @@ from wormdb.engine.lists.span import ListSpan
 from wormdb.engine.state.indexes import is_whole
 from wormdb.engine.state.projection import net_of
 from wormdb.engine.state.view import StoredVersion, View, id_key, merge_newest
-from wormdb.engine.tree.definition import encode_index
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.frame import corrupt
@@ -28,11 +27,13 @@ if TYPE_CHECKING:
 
     from wormdb.engine.lists.kind import ListKind
     from wormdb.engine.lists.shelf import CheckedPage, ListFolder, ListShelf
+    from wormdb.engine.state.indexes import IndexStatus
     from wormdb.engine.tree.definition import Index
     from wormdb.format.list_part import Directory, IdPage
     from wormdb.format.list_run import ListPart, ListRun
+    from wormdb.format.root import IndexRoot
 
-__all__ = ["ListReader", "RunList", "read_lists"]
+__all__ = ["ListReader", "RunList", "can_answer", "find_listed", "read_lists"]
 
 _NOTHING: Final[frozenset[int]] = frozenset()
 
@@ -69,7 +70,7 @@ class ListReader:
     """Those of them that are there, as they are in the view, in order of key."""
     view: View
     folder: ListFolder | None
-    """None if there is no root: then there are no lists."""
+    """None if there is no root, or none since the index was made of no documents: then there are no lists."""
 
     def trained(self) -> bytes | None:
         """What was learned; None if nothing was. 1 GET the first time."""
@@ -190,7 +191,7 @@ class ListReader:
     def replaced(self) -> list[bytes | None]:
         """The documents that the root has and the tail changed. Costs as `tally`."""
         view = self.view
-        if view.place is None:
+        if self.folder is None:
             return []
         if view.overlay.attached(view.number):
             return [held.document for held in view.base.get_many(sorted(self.touched)).values()]
@@ -299,20 +300,24 @@ class ListReader:
         return found
 
 
-def can_read(view: View, index: Index) -> bool:
-    """Whether the lists of an index can answer for a view. No requests.
+def find_listed(view: View, status: IndexStatus) -> IndexRoot | None:
+    """What the root below a view has of a list index that is ready; None if that does not count. No requests."""
+    found = None if view.place is None else view.place.root.index(status.index.name)
+    if found is None or found.lists is None or found.definition != status.definition or not is_whole(found):
+        return None
+    return None if _is_above(view, status) or view.outdates(status.index) else found
 
-    Not if the root below it is from before the index was ready, or was another one of that name.
-    """
-    status = view.definition.indexes.get(index.name)
-    if status is None or status.state != "ready" or status.index != index or not index.kind:
+
+def can_answer(view: View, status: IndexStatus) -> bool:
+    """Whether `read_lists` gives a list index of a view. No requests."""
+    if status.state != "ready" or not status.index.kind:
         return False
-    if view.place is None:
-        return True
-    found = view.place.root.index(index.name)
-    if found is None or found.lists is None or view.outdates(index):
-        return False
-    return found.definition == encode_index(index) and is_whole(found)
+    return view.place is None or _is_above(view, status) or find_listed(view, status) is not None
+
+
+def _is_above(view: View, status: IndexStatus) -> bool:
+    """Whether all documents of an index are in the tail: there was none when it was made, after the root was."""
+    return status.bare > view.base_number
 
 
 def read_lists(view: View, index: Index, shelf: ListShelf) -> ListReader | None:
@@ -320,14 +325,15 @@ def read_lists(view: View, index: Index, shelf: ListShelf) -> ListReader | None:
 
     If blocks were attached since the root, they are read: 1 GET each. Raises UnsupportedFormatError.
     """
-    if not can_read(view, index):
+    status = view.definition.indexes.get(index.name)
+    if status is None or status.state != "ready" or status.index != index or not index.kind:
         return None
     place = view.place
     head, folder = ListHead(), None
-    if place is not None:
-        found = place.root.index(index.name)
-        assert found is not None, "it can be read"
-        assert found.lists is not None, "it can be read"
+    if place is not None and not _is_above(view, status):
+        found = find_listed(view, status)
+        if found is None or found.lists is None:
+            return None
         head, folder = found.lists, shelf.folder(place.root, index.name)
     attached = view.overlay.attached(view.number)
     newest = list(merge_newest([iter(view.overlay.scan(view.number)), *(one.base.scan() for one in attached)]))

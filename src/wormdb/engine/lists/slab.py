@@ -149,7 +149,7 @@ class VectorIds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Packed:
+class _PackedLists:
     """What objects have of the lists of a segment, in one array: of any head."""
 
     codes: Codes
@@ -167,7 +167,7 @@ class _Segment:
 
     stored: dict[_Place, StoredList | None] = field(default_factory=dict)
     """Also of lists that an object does not have."""
-    packed: _Packed | None = None
+    packed: _PackedLists | None = None
     factors: Any = None
     """Those of `packed`, NaN for entries that do not count."""
     loose: dict[int, tuple[VectorPiece, ...]] = field(default_factory=dict)
@@ -378,7 +378,9 @@ def _key(number: int, place: int) -> bytes:
     return ONLY_LIST if one == ONLY_RANGE[0] else list_key(one)
 
 
-def _opened(stored: dict[_Place, StoredList | None], packed: _Packed | None, hidden: dict[_Place, Any]) -> _Segment:
+def _opened(
+    stored: dict[_Place, StoredList | None], packed: _PackedLists | None, hidden: dict[_Place, Any]
+) -> _Segment:
     """A segment of which no list was read for its head."""
     made = _Segment(stored, packed, hidden=hidden, size=sum(map(_size, stored.values())))
     if packed is not None:
@@ -397,7 +399,7 @@ def _pieces_of(segment: _Segment, place: int) -> tuple[VectorPiece, ...]:
 
 def _packed(
     number: int, stored: dict[_Place, StoredList | None], names: Sequence[str]
-) -> tuple[_Packed, dict[_Place, StoredList | None]]:
+) -> tuple[_PackedLists, dict[_Place, StoredList | None]]:
     """One array of all codes of a segment, and the lists as parts of it: nothing is in memory twice."""
     numpy = load_numpy()
     spans: dict[_Place, tuple[int, int]] = {}
@@ -428,7 +430,7 @@ def _packed(
         parts = [body[start * width : stop * width] for body, width in zip(bodies, found.widths, strict=True)]
         made[at] = replace(found, columns=tuple(parts), ids=found.ids.copy(), gone=found.gone.copy())
     ids = VectorIds([found.ids for at in spans if (found := made[at]) is not None])
-    return _Packed(codes, factors, ids, spans, starts), made
+    return _PackedLists(codes, factors, ids, spans, starts), made
 
 
 def _piece(entries: StoredList, hidden: Any) -> VectorPiece:

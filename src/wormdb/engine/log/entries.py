@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Probe, Store
 
-__all__ = ["BEFORE_FIRST", "Log", "LogRecord", "TailRound"]
+__all__ = ["BEFORE_FIRST", "Chase", "Log", "LogRecord", "TailRound"]
 
 BEFORE_FIRST = bytes(32)
 """What the first entry carries as the hash of the one before it."""
@@ -44,13 +44,48 @@ class TailRound(msgspec.Struct, frozen=True):
     """One round of guesses: the entries found in unbroken order, and the store's times.
 
     `ended` says that the number after the last record was not there. Times are None if the store
-    shows none.
+    shows none. `enough` is the number before the slot far ahead that was asked for too, if that was empty.
     """
 
     records: tuple[LogRecord, ...]
     ended: bool
     first: StoreTime | None
     last: StoreTime | None
+    enough: LogNumber | None = None
+
+
+class Chase:
+    """The rounds by which one reader follows the log: of 1, 2, 4, … slots, until one of them is empty.
+
+    Writers may add entries as fast as the reader finds them. So when rounds grow no more, each asks for a slot far
+    ahead too, twice as far each time, until that is empty: whatever was acknowledged before comes before it, so that is
+    `enough`, and there the reader may stop.
+    """
+
+    __slots__ = ("_distance", "enough", "width")
+
+    def __init__(self) -> None:
+        """Before the first round."""
+        self.width = 1
+        """Slots of the next round."""
+        self.enough: LogNumber | None = None
+        """No entry after this one was there at a moment after the reader began; None if no such number is known."""
+        self._distance = 0
+
+    def mark(self, after: LogNumber) -> LogNumber | None:
+        """The slot far ahead that a round behind `after` has to ask for; None if it has not to."""
+        return LogNumber(after + self._distance) if self._distance and self.enough is None else None
+
+    def go_on(self) -> None:
+        """A round found no end: the next is wider, or asks further ahead."""
+        if self.width < TAIL_PROBES_MAX:
+            self.width = min(2 * self.width, TAIL_PROBES_MAX)
+        elif self.enough is None:
+            self._distance = 2 * max(self._distance, TAIL_PROBES_MAX)
+
+    def is_over(self, number: LogNumber) -> bool:
+        """Whether a reader that knows all entries through `number` may stop, though more are there."""
+        return self.enough is not None and number >= self.enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +122,30 @@ class Log:
     def rounds(self, after: LogNumber, ahead: Iterator[Probe] | None = None) -> Iterator[TailRound]:
         """Guess the numbers after `after`: 1, then 2, 4, … at once, until one is not there.
 
-        `ahead` is the answer about the first, if it was asked for already.
+        If others write as fast, the last round goes as far as there were entries when the first was asked for, and
+        not to the end. `ahead` is the answer about the first, if it was asked for already.
 
         An empty tail costs 1 GET. A tail of k entries costs k GETs and at most k + 1 more that
         find nothing, in about log2(k) rounds.
         """
-        width = 1
+        chase = Chase()
         while True:
-            answer = self.round(after, width, ahead)
+            answer = self.round(after, chase.width, ahead, chase.mark(after))
             yield answer
-            if answer.ended:
+            after, ahead = LogNumber(after + len(answer.records)), None
+            chase.enough = chase.enough or answer.enough
+            if answer.ended or chase.is_over(after):
                 return
-            after, width, ahead = LogNumber(after + width), min(width * 2, TAIL_PROBES_MAX), None
+            chase.go_on()
 
-    def round(self, after: LogNumber, width: int, ahead: Iterator[Probe] | None = None) -> TailRound:
+    def round(
+        self, after: LogNumber, width: int, ahead: Iterator[Probe] | None = None, mark: LogNumber | None = None
+    ) -> TailRound:
         """Guess `width` numbers after `after` at once, which need not be the last. `width` GETs, none if asked `ahead`.
 
-        Raises CorruptionError.
+        1 GET more for `mark`, a number far ahead. Raises CorruptionError.
         """
-        if width == 1:
+        if width == 1 and mark is None:
             # One request alone gains nothing from another thread.
             number = LogNumber(after + 1)
             (probe,) = (self.store.probe(self.paths.entry(number)),) if ahead is None else ahead
@@ -113,7 +153,8 @@ class Log:
                 return TailRound((), ended=True, first=probe.time, last=probe.time)
             return self._round([number], [probe])
         numbers = [LogNumber(number) for number in range(after + 1, after + 1 + width)]
-        return self._round(numbers, self._probe_all([self.paths.entry(number) for number in numbers]))
+        asked = numbers if mark is None else [mark, *numbers]  # the sooner it is asked for, the less is below it
+        return self._round(numbers, self._probe_all([self.paths.entry(number) for number in asked]), mark)
 
     def _probe_all(self, keys: list[str]) -> list[Probe]:
         """The answers about some slots, side by side; a thread asks for several if there are more than threads.
@@ -130,9 +171,10 @@ class Log:
             probe for found in self.pool.map(lambda part: list(map(self.store.probe, part)), parts) for probe in found
         ]
 
-    def _round(self, numbers: list[LogNumber], probes: list[Probe]) -> TailRound:
+    def _round(self, numbers: list[LogNumber], probes: list[Probe], mark: LogNumber | None = None) -> TailRound:
+        """What the probes say of `numbers`, and the first of them of `mark`, if there is one."""
         records: list[LogRecord] = []
-        for number, probe in zip(numbers, probes, strict=True):
+        for number, probe in zip(numbers, probes if mark is None else probes[1:], strict=True):
             record = self._decode(number, probe)
             if record is None:
                 # A later number may be there already: it was created while we asked. What counts is
@@ -146,6 +188,7 @@ class Log:
             ended=len(records) < len(numbers),
             first=min(times) if known else None,
             last=max(times) if known else None,
+            enough=None if mark is None or probes[0].found is not None else LogNumber(mark - 1),
         )
 
     def _decode(self, number: LogNumber, probe: Probe) -> LogRecord | None:

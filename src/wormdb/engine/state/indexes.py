@@ -45,6 +45,7 @@ PRIMARY: Final = "_id"
 INDEX_NAME_CHARS_MAX: Final = 100
 CURSOR_END: Final = b"\xff"
 """Above the key of every id: a build that came here has all documents, and later ones as well."""
+_NEVER: Final = LogNumber(0)
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 IndexEvent = IndexCreated | ListsCreated | IndexBuilding | IndexReady | IndexFailed | IndexDropped
@@ -102,12 +103,15 @@ class IndexStatus:
     reason: str | None = None
     declared: bool = False
     """Whether the model in force has it; otherwise it was created by itself."""
+    bare: LogNumber = _NEVER
+    """The last entry that found it ready and no document there: what an older root has of it does not count."""
 
     @classmethod
     def of(cls, index: Index, number: LogNumber, *, is_empty: bool, declared: bool = False) -> IndexStatus:
         """A new one: it waits to be built, unless there is nothing to build it from."""
         state: IndexState = "ready" if is_empty else "waiting"
-        return cls(index, encode_index(index), state, number, declared=declared)
+        bare = number if is_empty else _NEVER
+        return cls(index, encode_index(index), state, number, declared=declared, bare=bare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,25 @@ class IndexStates:
             object.__setattr__(self, "_lists", made)
             return made
         return self._lists
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether any index is lists, ready or not."""
+        return any(status.index.kind for status in self.known.values())
+
+    def are_in(self, root: Root | None) -> bool:
+        """Whether a root has all of every index that is ready, but those whose documents all came later. No requests.
+
+        That of blobs is not counted. None is the root of a collection that has none yet.
+        """
+        applied = 0 if root is None else root.applied
+        for status in self.known.values():
+            if status.state != "ready" or status.index.is_owners or status.bare > applied:
+                continue
+            found = None if root is None else root.index(status.index.name)
+            if found is None or found.definition != status.definition or not is_whole(found):
+                return False
+        return True
 
     @property
     def owners(self) -> IndexStatus | None:
@@ -205,7 +228,9 @@ class IndexStates:
             is_built = status.state in {"ready", "building"} and status.number != number
             is_touched = status.index.is_owners or any(map(touches, status.index.fields))
             if is_built and is_touched and not is_empty:
-                known[name] = replace(status, state="waiting", number=number, reason=None)
+                known[name] = replace(status, state="waiting", number=number, reason=None, bare=_NEVER)
+            elif is_touched and status.state == "ready":
+                known[name] = replace(status, bare=number)
         return IndexStates(known)
 
     @classmethod

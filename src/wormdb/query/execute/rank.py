@@ -21,7 +21,7 @@ from wormdb.query.sources.source import is_nearest_source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.lists.known import KnownRow
+    from wormdb.engine.lists.nearest import KnownRow
     from wormdb.query.execute.executor import Executor
     from wormdb.query.plan import NearestScan, Rank
 

@@ -65,34 +65,42 @@ class NearestWay:
 
 
 def resolve(near: Near, facts: Facts) -> Near:
-    """What is asked for, by the distance of the index if none was given, and exactly if its lists cannot answer yet.
+    """What is asked for, by the distance of the index if none was given, ready or not. No requests.
 
-    No requests. Raises InvalidRequestError if no index serves it and an exact answer was not asked for, and for a
-    vector of another length than the index has.
+    Raises InvalidRequestError if no index serves it and an exact answer was not asked for, if indexes of the field are
+    by several distances and none was given, and for a vector of another length than the index has.
     """
     what = f"near {near.field}"
-    found = facts.find_vectors(near.path)
+    distances = list(dict.fromkeys(each.distance for each in facts.vectors if each.path == near.path))
+    if near.distance is None and len(distances) > 1:
+        raise InvalidRequestError(
+            what,
+            reason=f"there are indexes by {' and by '.join(distances)}",
+            fix=f'say which is meant, such as distance="{distances[0]}"',
+        )
+    resolved = near.by(near.distance or (distances[0] if distances else "cosine"))
+    found = facts.find_vectors(near.path, resolved.distance) or facts.find_vectors(near.path)
     if found is None:
-        if not near.is_exact:
-            reason = f"no vector index on {near.field} is ready"
-            fix = f'create_vector_index("{near.field}", dimensions={len(near.vector)}), or ask with exact=True'
-            raise InvalidRequestError(what, reason=reason, fix=fix)
-        return near.by(near.distance or "cosine")
-    if len(near.vector) != found.dimensions:
+        if near.is_exact:
+            return resolved
+        reason = f"no vector index on {near.field} is ready"
+        fix = f'create_vector_index("{near.field}", dimensions={len(near.vector)}), or ask with exact=True'
+        if distances:
+            fix = "wait for its build, which forward() and nodes go on with, or ask with exact=True"
+        raise InvalidRequestError(what, reason=reason, fix=fix)
+    if len(near.vector) != found.dimensions and not near.is_past:
         raise InvalidRequestError(
             what,
             reason=f"index {found.name} has {found.dimensions} dimensions, the vector {len(near.vector)}",
             fix="make the vector as those of the documents were made",
         )
-    if near.distance not in {None, found.distance} and not near.is_exact:
+    if found.distance != resolved.distance and not near.is_exact:
         raise InvalidRequestError(
             what,
-            reason=f"index {found.name} is by {found.distance}, not by {near.distance}",
+            reason=f"index {found.name} is by {found.distance}, not by {resolved.distance}",
             fix="leave out distance, or ask with exact=True",
         )
-    resolved = near.by(near.distance or found.distance)
-    # The root that is known may be from before the index was ready: its documents answer.
-    return resolved if found.is_ready or resolved.is_exact else replace(resolved, is_exact=True)
+    return resolved
 
 
 def matching_request(request: QueryRequest, near: Near) -> QueryRequest:
@@ -133,7 +141,7 @@ def propose_lists(  # noqa: PLR0913 - what is known of the filter, and which way
 
     `find_ids` gives what finds the ids that match, `share` is their share of all documents. With `names` only that way.
     """
-    found = facts.find_vectors(near.path)
+    found = facts.find_vectors(near.path, near.distance)
     assert found is not None, "without an index only an exact answer is possible"
     probes: int | None = count_probes(found.lists, near.recall, found.calibration)
     measured = None if found.is_stale else expect_recall(probes, found.calibration)

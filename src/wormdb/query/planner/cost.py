@@ -417,7 +417,7 @@ class _Estimator:
 
     def _nearest(self, node: NearestScan, wanted: float | None) -> Estimate:
         """Lists of an index of vectors: those of large objects by ranges, small objects whole."""
-        found = self.facts.find_vectors(node.near.path)
+        found = self.facts.find_vectors_named(node.index)
         assert found is not None, "the facts have the index of the plan"
         probes = found.lists if node.probes is None else min(node.probes, found.lists)
         share = probes / found.lists

@@ -42,4 +42,4 @@ def prepare_ranking(view: View, ledger: Ledger, request: QueryRequest) -> None:
 
     with suppress(WormError):
         expect_documents(view)
-        prepare_nearest(view, request.near.path, ledger)
+        prepare_nearest(view, request.near.path, request.near.distance, ledger)

@@ -8,18 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from wormdb.engine.blocks.runs import AttachedBase, Part, RunBase
-from wormdb.engine.columns.fetch import ColumnRequest, is_kept
+from wormdb.engine.blocks.runs import AttachedBase, Part
 from wormdb.engine.columns.scan import scan_columns
 from wormdb.engine.index.read import IndexReader, advance_reader
-from wormdb.engine.index.shelf import IndexShelf, KeptWay, is_whole
+from wormdb.engine.index.shelf import is_whole
 from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
-from wormdb.engine.state.view import Base, Overlay, StoredVersion, TopOverlay, View, id_key
+from wormdb.engine.state.view import Base, Overlay, StoredVersion, TopOverlay, View
 from wormdb.engine.tree.definition import Index, array_fields, encode_index
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.format import json
 from wormdb.format.blocklist import BlockEntry
-from wormdb.format.columns import ColumnSpec
 from wormdb.format.field_statistics import FieldStatistics, decode_field_statistics
 from wormdb.format.frequent import frequent_columns
 from wormdb.format.kinds import MISSING, Document
@@ -27,6 +25,7 @@ from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.query.plan import ALL_IDS
 from wormdb.query.sources.ahead import expect_documents
+from wormdb.query.sources.residency import EngineResidency
 from wormdb.query.sources.source import Candidates, Entries, Facts, IndexFacts, VectorFacts
 from wormdb.query.sources.texts import find_texts
 from wormdb.settings import SAMPLE_ROWS
@@ -34,18 +33,18 @@ from wormdb.system.deadline import module_lock
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.lists.nearest import NearestReader
     from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.entries import Range
     from wormdb.format.root import IndexRoot, Root
     from wormdb.schema.model import Model
 
-__all__ = ["EngineResidency", "EngineSource", "RootKnowledge", "knowledge_of"]
+__all__ = ["EngineSource", "RootKnowledge", "knowledge_of"]
 
 T = TypeVar("T")
 
@@ -57,6 +56,8 @@ ATTACHED_ROWS_MAX: Final = 1_000
 _STORED_SHARE: Final = 0.4
 """Stored bytes of a value in a block, relative to its JSON, about."""
 
+WHOLE: Final = ""
+"""In place of a path: all of a document."""
 _lock = module_lock()
 _known: WeakKeyDictionary[Base, RootKnowledge] = WeakKeyDictionary()
 
@@ -82,7 +83,7 @@ class RootKnowledge:
     """Of the last state with changes on top: what is below them is kept as if they were not there."""
     _readers: dict[str, tuple[Index, Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
     """The newest reader of each index, by name. Views are not kept, because they would keep the root in memory."""
-    _nearest: dict[str, tuple[Overlay, LogNumber, Definition, Candidates]] = field(default_factory=dict)
+    _nearest: dict[str, tuple[Overlay, LogNumber, Definition, NearestReader]] = field(default_factory=dict)
     """The same of indexes of vectors."""
 
     def facts(self, view: View, ledger: Ledger) -> Facts:
@@ -119,7 +120,7 @@ class RootKnowledge:
 
         overlay, number, definition, held = self._nearest.get(name, (None, 0, None, None))
         if held is None or overlay is not view.overlay or number != view.number or definition is not view.definition:
-            held = open_nearest(view, name, ledger)
+            held = open_nearest(view, name, ledger, held if definition is view.definition else None)
             self._nearest[name] = (view.overlay, view.number, view.definition, held)
         return held
 
@@ -261,6 +262,17 @@ class _Tail:
         self._arrays: dict[Index, list[bool]] = {}
         self._texts: dict[Index, list[bool]] = {}
         self.sample: tuple[Document, ...] = ()
+        self._lengths: dict[str, float] = {}
+        self._measured: tuple[Document, ...] = ()
+        """The sample of which the lengths are: it is full soon, and then they stay."""
+
+    def length(self, path: str) -> float:
+        """As `_length` of the sample."""
+        if self._measured is not self.sample:
+            self._measured, self._lengths = self.sample, {}
+        if path not in self._lengths:
+            self._lengths[path] = _length(path, self.sample)
+        return self._lengths[path]
 
     def learn(self, view: View) -> None:
         """Look at the entries that are new, or at all of them if there are new indexes."""
@@ -320,14 +332,14 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
     entries = [part for part in parts if isinstance(part, BlockEntry)]
     columns = _columns(view.definition, root, _ColumnsOfBlocks.of(entries, view.definition.upgrades))
     rows = view.count
-    tail_bytes = 0 if root.sample else sum(len(json.encode(document)) for document in sample)
+    tail_bytes = 0.0 if root.sample else tail.length(WHOLE)
     return Facts(
         rows=rows,
         tail_rows=view.overlay.size,
         blocks=root.blocks + _blocks(parts),
-        document_bytes=root.size + _size(parts) or tail_bytes * rows // max(len(sample), 1),
+        document_bytes=root.size + _size(parts) or int(tail_bytes * rows),
         column_bytes={
-            path: _column_bytes(rows, root.length(path) if root.sample else _length(path, sample))
+            path: _column_bytes(rows, root.length(path) if root.sample else tail.length(path))
             for path in sorted(columns)
         },
         lacking_bytes={path: lacking for path, lacking in columns.items() if lacking},
@@ -369,7 +381,7 @@ def _fitting(view: View, fields: tuple[FieldStatistics, ...]) -> dict[str, Field
 
 
 def _vectors(view: View) -> tuple[VectorFacts, ...]:
-    if not view.definition.indexes.lists:
+    if not view.definition.indexes.has_lists:
         return ()
     from wormdb.query.sources.vectors import find_vector_facts  # few collections have lists
 
@@ -385,9 +397,10 @@ def _column_bytes(rows: int, length: float) -> int:
 
 
 def _length(path: str, sample: Sequence[Document]) -> float:
-    parsed = parse_path(path)
-    values = [value for document in sample if (value := get_direct(document, parsed)) not in (MISSING, TRAVERSED)]
-    return sum(len(json.encode(value)) for value in values) / max(len(sample), 1)
+    """What the values of a path, or whole documents, take as JSON in a document of a sample, on average."""
+    parsed = parse_path(path) if path else ()
+    found = [get_direct(document, parsed) if parsed else document for document in sample]
+    return sum(len(json.encode(value)) for value in found if value not in (MISSING, TRAVERSED)) / max(len(sample), 1)
 
 
 def _indexes(view: View, root: _RootFacts, tail: _Tail, attached: Sequence[Part]) -> tuple[IndexFacts, ...]:
@@ -484,112 +497,3 @@ class EngineSource:
     def count_all(self) -> int:
         """As `CountingSource`."""
         return self.view.count
-
-
-# --- What of the root this process keeps: decoded columns and rows, unpacked nodes, bytes as they are stored.
-#
-# A planner asks before it chooses. Each answer looks at a few things only: the blocks at the ends and in the middle,
-# the way down to the first range, the first entries in it.
-
-_LOOKED_AT: Final = 6
-"""Things of a kind that are looked at."""
-
-
-class EngineResidency:
-    """As `Residency`, of the base of a view. It does not keep the base alive."""
-
-    def __init__(
-        self, base: ref[Base], trees: IndexShelf, definition: Definition, rows: int, readers: Container[str]
-    ) -> None:
-        """`trees` are of the same collection, which has about `rows` documents. No requests.
-
-        `readers` has the names of the indexes whose readers over the tail were made.
-        """
-        self._base = base
-        self._trees = trees
-        self._specs = {spec.path: spec for spec in definition.columns}
-        self._rows = rows
-        self._readers = readers
-
-    @property
-    def level(self) -> int:
-        """As `Residency`: another one when twice or half as much is kept."""
-        base = self._base()
-        if not isinstance(base, RunBase):
-            return 0
-        shelf = base.runs.shelf
-        level = shelf.columns.count.bit_length()
-        level |= self._trees.held_nodes.bit_length() << 8
-        return level | shelf.held_bytes.bit_length() << 16
-
-    def columns(self, names: Sequence[str]) -> float:
-        """As `Residency`."""
-        shelf, blocks = self._blocks()
-        specs = {name: self._specs.get(name) or ColumnSpec(name) for name in names if name != "_id"}
-        wanted = ColumnRequest(specs, with_ids="_id" in names)
-        return _share([shelf is not None and is_kept(shelf, block, wanted) for block in blocks])
-
-    def documents(self) -> float:
-        """As `Residency`."""
-        shelf, blocks = self._blocks()
-        if shelf is None:
-            return 0.0
-        held = sum(min(shelf.held_of(block), block.length) for block in blocks)
-        return held / max(sum(block.length for block in blocks), 1)
-
-    def maps(self) -> float:
-        """As `Residency`."""
-        shelf, blocks = self._blocks()
-        return _share([shelf is not None and shelf.known_map(block) is not None for block in blocks])
-
-    def nodes(self, name: str, spans: Sequence[Range], *, reverse: bool = False) -> float:
-        """As `Residency`: of the way down to the ranges that are read first."""
-        ways = self._ways(name, spans, reverse)
-        return sum(way.share for way in ways) / max(len(ways), 1)
-
-    def rows(self, name: str, spans: Sequence[Range], *, reverse: bool = False, first: int | None = None) -> float:
-        """As `Residency`: of some entries of the ranges that are read first, if their leaves are kept."""
-        keys: list[bytes] = []
-        for way in self._ways(name, spans, reverse):
-            entries = way.entries[::-1] if reverse else way.entries
-            keys += [id_key(value) for _, value in _some(entries[:first])]
-        return self.keys(keys) if keys else self.all_rows()
-
-    def has_tail(self, name: str) -> bool:
-        """As `Residency`."""
-        return name in self._readers
-
-    def keys(self, keys: Sequence[bytes]) -> float:
-        """As `Residency`: of some of them."""
-        base = self._base()
-        return _share([isinstance(base, RunBase) and base.runs.keeps(key) for key in _some(keys)])
-
-    def all_rows(self) -> float:
-        """As `Residency`."""
-        shelf, _ = self._blocks()
-        return 0.0 if shelf is None else min(shelf.columns.count_rows(shelf.folder) / max(self._rows, 1), 1.0)
-
-    def _blocks(self) -> tuple[Shelf | None, Sequence[BlockEntry]]:
-        """Some of the blocks that the root names itself."""
-        base = self._base()
-        return (base.runs.shelf, _some(base.place.root.blocks)) if isinstance(base, RunBase) else (None, ())
-
-    def _ways(self, name: str, spans: Sequence[Range], reverse: bool) -> Sequence[KeptWay]:
-        base = self._base()
-        root = base.place.root if isinstance(base, RunBase) else None
-        index = None if root is None else root.index(name)
-        if root is None or index is None:
-            return ()
-        first = spans[-_LOOKED_AT:] if reverse else spans[:_LOOKED_AT]
-        return [self._trees.kept_way(root, index, span, reverse=reverse) for span in first]
-
-
-def _some(things: Sequence[T]) -> Sequence[T]:
-    """A few of them, from the first on and at equal distances."""
-    return (
-        things if len(things) <= _LOOKED_AT else [things[len(things) * one // _LOOKED_AT] for one in range(_LOOKED_AT)]
-    )
-
-
-def _share(answers: Sequence[bool]) -> float:
-    return sum(answers) / len(answers) if answers else 0.0

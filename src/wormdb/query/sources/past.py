@@ -71,7 +71,7 @@ class PastSource:
 
 
 def _vectors(view: View) -> tuple[VectorFacts, ...]:
-    if not view.definition.indexes.lists:
+    if not view.definition.indexes.has_lists:
         return ()
     from wormdb.query.sources.vectors import find_vector_facts  # few collections have lists
 

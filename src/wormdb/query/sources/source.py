@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.bql.nearest import Distance, Near
     from wormdb.bql.search.fields import SearchFields
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.lists.known import Fetch, KnownRow
+    from wormdb.engine.lists.nearest import Fetch, KnownRow
     from wormdb.engine.lists.postings import TextReader
     from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
@@ -281,6 +281,8 @@ class VectorFacts:
     path: Path
     dimensions: int
     distance: Distance
+    is_ready: bool = True
+    """Whether it can answer for every document of the state; how vectors are compared does not depend on it."""
     entries: int = 0
     """Vectors, without those of the tail."""
     lists: int = 1
@@ -292,8 +294,6 @@ class VectorFacts:
     """What its lists find, if that was measured."""
     is_stale: bool = False
     """Whether much has changed since."""
-    is_ready: bool = True
-    """Whether its lists can answer for every document of the state; if not, every match is scored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +332,7 @@ class Facts:
     indexes: tuple[IndexFacts, ...] = ()
     """By name; ids have none of their own, because blocks are sorted by them."""
     vectors: tuple[VectorFacts, ...] = ()
-    """The indexes of vectors, at most one a path."""
+    """The indexes of vectors, by name."""
     texts: tuple[TextFacts, ...] = ()
     """The indexes of words, by name."""
     sample: tuple[Document, ...] = ()
@@ -369,9 +369,14 @@ class Facts:
         """The index of that name, if it can be used."""
         return self._by_name.get(name)
 
-    def find_vectors(self, path: Path) -> VectorFacts | None:
-        """The index of the vectors at a path."""
-        return next((each for each in self.vectors if each.path == path), None)
+    def find_vectors(self, path: Path, distance: Distance | None = None) -> VectorFacts | None:
+        """The first index of the vectors at a path that can answer, by one distance or by any."""
+        usable = (each for each in self.vectors if each.is_ready and each.path == path)
+        return next((each for each in usable if distance in {None, each.distance}), None)
+
+    def find_vectors_named(self, name: str) -> VectorFacts | None:
+        """The index of vectors of that name, if it can answer."""
+        return next((each for each in self.vectors if each.is_ready and each.name == name), None)
 
     @cached_property
     def listed_texts(self) -> frozenset[str | None]:
