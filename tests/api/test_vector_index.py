@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
+from tests.engine.rig import HookStore
+from tests.maintenance.list_wreck import PATHS, check_answers, documents_in, made_world, opened, small_objects
 from wormdb.bql.match import compile_filter
 from wormdb.bql.nearest import DISTANCES, Near, nearest
 from wormdb.bql.parse import parse_filter
 from wormdb.engine.lists.codes import load_numpy
-from wormdb.errors import AlreadyExistsError, InvalidRequestError, MissingExtraError, NotFoundError, SchemaError
+from wormdb.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    MissingExtraError,
+    NotFoundError,
+    SchemaError,
+    UnavailableError,
+)
 from wormdb.query.execute.answer import run_plan
 from wormdb.query.planner.planner import candidates
 from wormdb.query.request import QueryRequest
@@ -429,3 +439,48 @@ def test_numbers_near_the_end_of_float32_are_written_quietly_and_found_exactly(t
         asked = {"vector": [3e38, -3e38], "k": 1, "exact": True}
         assert [(row["id"], score) for row, score in things.find(near={"v": asked}).scored()] == [(1, 1.0)]
         assert [row["id"] for row in things.find(near={"v": {"vector": [1.0, 2.0], "k": 1}})] == [2]
+
+
+def test_an_index_that_is_ready_answers_before_any_root_has_it() -> None:
+    """It was made of no documents, so no process builds it; the next forwarding gives it lists."""
+    with wormdb.connect(MemoryStore(), settings=MANUAL) as database:
+        made = database["things"]
+        made.insert_many([{"id": f"a{number}", "v": [number, 1]} for number in range(5)])
+        made.forward()
+        made.delete_many({})
+        made.create_vector_index("v", dimensions=2, distance="euclidean", wait=False)
+        made.insert({"id": "b", "v": [1, 2]})
+        assert made.describe_index("v").state == "ready"
+        asked = {"v": {"vector": [1.0, 2.0]}}
+        assert [(row["id"], score) for row, score in made.find(near=asked).scored()] == [("b", 1.0)]
+        with pytest.raises(InvalidRequestError, match="has 2 dimensions, the vector 1"):
+            made.find(near={"v": {"vector": [1.0]}}).to_list()
+        made.forward()
+        assert [(row["id"], score) for row, score in made.find(near=asked).scored()] == [("b", 1.0)]
+
+
+def test_a_process_that_missed_the_root_of_a_build_answers_by_documents() -> None:
+    with small_objects():
+        world = made_world("building vectors")
+        store = HookStore(world)
+        reader = opened(store, 3)
+        assert reader["things"].count() == 13  # it stands on a root in which the index is half built
+        opened(world, 4)["things"].forward()
+
+        def lose_the_root(verb: str, key: str) -> None:
+            if key == PATHS.root:
+                raise UnavailableError(verb, reason="the root cannot be read", key=key)
+
+        store.before = lose_the_root
+        for _ in range(5):  # at each index that is ready it asks for the root once
+            with suppress(UnavailableError):
+                reader["things"].count()
+        store.before = None
+        near = Near(("deep", "v"), (1.0, 2.0, 1.0), 4)
+        truth = [
+            (document["_id"], score) for score, document in nearest(near.by("cosine"), documents_in(world).values())
+        ]
+        found = [hits for _, hits in plans(reader["things"], QueryRequest(near=near))]
+        assert found
+        assert all(hits == truth[:4] for hits in found), "no plan reads lists that have a part of the documents"
+        check_answers(reader, documents_in(world), by_lists=True)

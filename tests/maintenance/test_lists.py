@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -32,7 +31,6 @@ from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
-from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection
@@ -168,32 +166,6 @@ def test_lists_that_do_not_say_what_the_documents_say_are_found_and_mended(lie: 
     }[lie] in said
     repair(site_on(world))
     assert verify(site_on(world)).findings == ()
-
-
-def test_a_repair_of_words_may_end_at_any_write() -> None:
-    """Whatever was done by then, documents are there, no search is wrong, and another repair ends it."""
-    world = World()
-    filled(world)
-    assert damage(world, f"{PATHS.index('byText')}{head_on(world, 'byText').names[0]}", "delete")
-    expected = searched(world, "full_scan")
-    calm = FaultStore(world.copy())
-    repair(site_on(calm))
-    # What a read leaves behind is what the write before it left.
-    writes = [trace.number for trace in calm.trace if trace.verb in {"put", "delete", "delete_many"}]
-    assert len(writes) == 3  # ids, lists, the root
-    for number in writes:
-        hurt = world.copy()
-        with suppress(SimulatedCrash):
-            repair(site_on(FaultStore(hurt, {number: Fault.CRASH_AFTER})))
-        assert searched(hurt, "full_scan") == expected
-        repair(site_on(hurt, seed=4))
-        assert verify(site_on(hurt)).findings == ()
-        assert searched(hurt, "index_lookup") == expected
-
-
-def searched(world: World, strategy: Any) -> list[tuple[str, float]]:
-    found = database_on(world)["things"].find(search={"query": "red OR w3", "index": "byText"}, strategy=strategy)
-    return [(row["id"], score) for row, score in found.scored()]
 
 
 def things_folder(site: StoredCollection, root: Root, index: Index) -> ListFolder:

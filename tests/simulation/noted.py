@@ -16,6 +16,7 @@ from tests.simulation.chasing import run_chasing
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.mutants_chases import CHASING_MUTANTS
 from tests.simulation.mutants_endings import ENDING_MUTANTS, ERASING_MUTANTS, run_erasing
+from tests.simulation.mutants_lists import LIST_MUTANTS
 from tests.simulation.mutants_offers import OFFER_MUTANTS
 from tests.simulation.mutants_projection import PROJECTION_MUTANTS
 from tests.simulation.mutants_transactions import TRANSACTION_MUTANTS
@@ -58,8 +59,10 @@ class NotedMutants:
         self.run(seed, mutant.workload, mutant.focus)
 
 
-ONE_COLLECTION = NotedMutants([*MUTANTS, *PROJECTION_MUTANTS, *OFFER_MUTANTS, *ENDING_MUTANTS], run_seed, 400)
 CHASES = NotedMutants(CHASING_MUTANTS, run_chasing, 200)
+ONE_COLLECTION = NotedMutants(
+    [*MUTANTS, *PROJECTION_MUTANTS, *OFFER_MUTANTS, *ENDING_MUTANTS, *LIST_MUTANTS], run_seed, 400
+)
 ERASURES = NotedMutants(ERASING_MUTANTS, run_erasing, 60)
 SEVERAL_COLLECTIONS = NotedMutants(TRANSACTION_MUTANTS, run_transacting, 100)
 

@@ -20,6 +20,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from tests.engine.sweeps.projections import odd_merges, tiny_lists
 from tests.simulation.client import Client
 from tests.simulation.collecting import clean_up, short_lives
 from tests.simulation.history import audit
@@ -151,7 +152,8 @@ class _Run:
         forget_conditions()
         probes = mock.patch.object(readers, "PROBES_MAX", self._plan.probes)
         turns = reckless_turns() if self._plan.is_reckless else nullcontext()
-        with tiny_objects(), probes, turns, short_lives() if self._collects else nullcontext():
+        lives = short_lives() if self._collects else nullcontext()
+        with tiny_objects(), tiny_lists(), odd_merges(), probes, turns, lives:
             with cooperative_locks(self.world.scheduler):
                 self.world.scheduler.spawn("director", self._direct)
                 self.world.scheduler.run()

@@ -16,6 +16,7 @@ from tests.simulation.lives import Indexing, Loads, Past
 from tests.simulation.numbers import Numbers
 from tests.simulation.replay import Violation
 from tests.simulation.retaining import Retaining
+from tests.simulation.searching import Searching
 from wormdb.errors import UnavailableError
 from wormdb.schema.load import load_model
 
@@ -291,4 +292,5 @@ WORKLOADS: dict[str, Workload] = {
     "numbers": Numbers(),
     "expiring": Expiring(),
     "retaining": Retaining(),
+    "searching": Searching(),
 }

@@ -16,7 +16,7 @@ from wormdb.bql.search.search import SearchQuery
 from wormdb.engine.commit.define import change_definition, create_index
 from wormdb.engine.forward import rebuild_lists
 from wormdb.engine.forward.compact import Aim
-from wormdb.engine.lists import calibrate, centroids
+from wormdb.engine.lists import advance, calibrate, centroids
 from wormdb.errors import InvalidRequestError
 from wormdb.format import list_columns, list_part
 from wormdb.schema.load import load_model
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.api.document import Document
     from wormdb.engine.forward.renew import ListRenewal
 
-__all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED", "renew", "searched", "small_spans", "tiny_lists"]
+__all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED", "odd_merges", "renew", "searched", "small_spans", "tiny_lists"]
 
 MANUAL = {"forward": "manual", "block_bytes": 400, "forward_interval_ms": 0}
 """Nobody forwards but who is told to; a block has a few documents."""
@@ -45,6 +45,18 @@ def tiny_lists() -> Iterator[None]:
         mock.patch.object(calibrate, "NEAREST", 2),
         mock.patch.object(calibrate, "ASKED", 5),
     ):
+        yield
+
+
+@contextmanager
+def odd_merges() -> Iterator[None]:
+    """Runs of lists are merged by no rule of size: often the newest alone, above an older one that stays."""
+
+    def plan(size: int, sizes: Sequence[int], smallest: int) -> int:
+        del smallest
+        return 0 if len(sizes) < 2 else 1 + size % len(sizes)
+
+    with mock.patch.object(advance, "plan_cascade", plan):
         yield
 
 

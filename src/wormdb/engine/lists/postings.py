@@ -7,8 +7,7 @@ within the setting `cache_bytes`, by the names of the runs; the documents of the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.bql.search.rank import (
     BM25_B,
@@ -30,7 +29,7 @@ from wormdb.settings import KIB
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = ["RunWord", "TextReader", "Word", "find_best", "open_texts"]
+
+T = TypeVar("T")
 
 _WORD_KIND: Final = "word"
 _ENTRY_MEMORY: Final = 16
@@ -133,6 +134,23 @@ class Word:
 _NO_WORD: Final = Word({}, 0)
 
 
+class _Kept(Generic[T]):
+    """What a method makes, kept by its object: no lock is held meanwhile, so two threads may make it twice.
+
+    `functools.cached_property` of Python 3.11 has one lock for all objects of the class: while one search reads from a
+    store, searches of other threads and collections would wait for it, past their deadlines.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self._name = make.__name__
+        self.__doc__ = make.__doc__
+
+    def __get__(self, owner: Any, kind: type) -> T:
+        made = owner.__dict__[self._name] = self._make(owner)
+        return made
+
+
 @dataclass(eq=False)
 class TextReader:
     """A text index at the state of a view. Thread-safe: what it keeps may be made twice.
@@ -163,17 +181,17 @@ class TextReader:
 
     # --- the state ---
 
-    @cached_property
+    @_Kept
     def tail(self) -> list[tuple[bytes, bytes, DocumentWords]]:
         """The documents of the tail: the key and the JSON of each id, and its words."""
         return [(id_key(held.id), held.id, self._cut(held.document)) for held in self.lists.tail if held.document]
 
-    @cached_property
+    @_Kept
     def replaced(self) -> list[DocumentWords]:
         """The words of the documents of the root that the tail changed. Costs as `ListReader.replaced`."""
         return [self._cut(document) for document in self.lists.replaced() if document is not None]
 
-    @cached_property
+    @_Kept
     def _tally(self) -> tuple[int, tuple[int, ...]]:
         total, *lengths = self.lists.head.tally or (0, *[0] * len(self.fields.fields))
         for sign, some in ((-1, self.replaced), (1, [words for _, _, words in self.tail])):
@@ -208,18 +226,18 @@ class TextReader:
                 found += words.has(term)
         return found
 
-    @cached_property
+    @_Kept
     def weights(self) -> tuple[float, ...]:
         """Of the fields."""
         return tuple(each.weight for each in self.fields.fields)
 
-    @cached_property
+    @_Kept
     def means(self) -> tuple[float, ...]:
         """The mean lengths of the fields, as `Scorer.means` has them."""
         total, lengths = self._tally
         return tuple(length / max(total, 1) if length else 1.0 for length in lengths)
 
-    @cached_property
+    @_Kept
     def norms(self) -> list[Floats]:
         """For each field what times are divided by, for each level of its length."""
         lengths = self._numpy.array(LEVELS, self._numpy.float64)

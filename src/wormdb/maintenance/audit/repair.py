@@ -20,7 +20,7 @@ from wormdb.engine.state.jobs import Jobs
 from wormdb.engine.state.projection import ProjectionStep
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.view import Overlay, View
-from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, Problem
+from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, Problem, SnapshotTooOldError
 from wormdb.format.root import IndexRoot, ObjectRef, RetiredList, Root, encode_retired
 from wormdb.maintenance.audit.index_check import tree_objects
 from wormdb.maintenance.audit.mend import DocumentRepair, PastRepair, objects_of, with_facts, with_sidecars
@@ -114,8 +114,9 @@ def repair(site: StoredCollection, *, accept_loss: bool = False, told: Callable[
             break
         try:
             given_up = _mend(site, examined, accept_loss=accept_loss)
-        except ConflictError:
-            log.info("%s: another root came before a repair was done", site.collection)
+        except (ConflictError, SnapshotTooOldError) as error:
+            # The next look tells: another root came, and what this one needed or wrote may have been collected since.
+            log.info("%s: another root came before a repair was done: %s", site.collection, error)
         else:
             if given_up is None:
                 break
