@@ -441,6 +441,24 @@ def test_numbers_near_the_end_of_float32_are_written_quietly_and_found_exactly(t
         assert [row["id"] for row in things.find(near={"v": {"vector": [1.0, 2.0], "k": 1}})] == [2]
 
 
+def test_an_index_that_is_ready_answers_before_any_root_has_it() -> None:
+    """It was made of no documents, so no process builds it; the next forwarding gives it lists."""
+    with wormdb.connect(MemoryStore(), settings=MANUAL) as database:
+        made = database["things"]
+        made.insert_many([{"id": f"a{number}", "v": [number, 1]} for number in range(5)])
+        made.forward()
+        made.delete_many({})
+        made.create_vector_index("v", dimensions=2, distance="euclidean", wait=False)
+        made.insert({"id": "b", "v": [1, 2]})
+        assert made.describe_index("v").state == "ready"
+        asked = {"v": {"vector": [1.0, 2.0]}}
+        assert [(row["id"], score) for row, score in made.find(near=asked).scored()] == [("b", 1.0)]
+        with pytest.raises(InvalidRequestError, match="has 2 dimensions, the vector 1"):
+            made.find(near={"v": {"vector": [1.0]}}).to_list()
+        made.forward()
+        assert [(row["id"], score) for row, score in made.find(near=asked).scored()] == [("b", 1.0)]
+
+
 def test_a_process_that_missed_the_root_of_a_build_answers_by_documents() -> None:
     with small_objects():
         world = made_world("building vectors")

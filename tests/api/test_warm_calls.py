@@ -1,4 +1,4 @@
-"""What a warm read costs in calls of Python functions: the bars are promises of docs/performance.md."""
+"""What a warm read costs in calls of Python functions: the bars are promises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = 4_000
 FIND_BY_INDEX = 150
 FIND_BY_ID = 60
 SEARCH_IDS = 140
-NEAREST_IDS = 440
+NEAREST_IDS = 245
 CURSOR_ROW = 15
 
 

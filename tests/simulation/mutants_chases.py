@@ -18,7 +18,7 @@ __all__ = ["CHASING_MUTANTS"]
 
 
 def no_slot_far_ahead() -> AbstractContextManager[object]:
-    return rewritten(Chase, ("if self._distance and self.enough is None else None", "if False else None"))
+    return rewritten(Chase, ("if self.distance and self.enough is None else None", "if False else None"))
 
 
 def never_caught_up() -> AbstractContextManager[object]:

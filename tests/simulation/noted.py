@@ -59,10 +59,10 @@ class NotedMutants:
         self.run(seed, mutant.workload, mutant.focus)
 
 
+CHASES = NotedMutants(CHASING_MUTANTS, run_chasing, 200)
 ONE_COLLECTION = NotedMutants(
     [*MUTANTS, *PROJECTION_MUTANTS, *OFFER_MUTANTS, *ENDING_MUTANTS, *LIST_MUTANTS], run_seed, 400
 )
-CHASES = NotedMutants(CHASING_MUTANTS, run_chasing, 200)
 ERASURES = NotedMutants(ERASING_MUTANTS, run_erasing, 60)
 SEVERAL_COLLECTIONS = NotedMutants(TRANSACTION_MUTANTS, run_transacting, 100)
 

@@ -330,7 +330,7 @@ class Head:
                 ahead = self._log.ask(number)
                 first(self.view())
             just_opened, asked = False, None
-            mark = None if chase is None or ahead is not None else chase.mark(number)
+            mark = chase.mark(number) if chase is not None and chase.distance and ahead is None else None
             tail = self._log.round(number, width if ahead is None else 1, ahead, mark)
             reached = self._follow(number, known, tail)
             with self.lock:

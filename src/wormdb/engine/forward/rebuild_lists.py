@@ -53,7 +53,7 @@ __all__ = [
 SPAN_BYTES: Final = 64 * MIB
 """Of runs that one piece of work joins: an object of the result, as large as others are. Less is joined by one …"""
 PACKED_SPAN_BYTES: Final = 4 * MIB
-"""… and of lists that are compressed: they have many more entries in a byte. Both are a few seconds of work."""
+"""… and of lists that are compressed: they have many times as many entries in a byte. Both take a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)

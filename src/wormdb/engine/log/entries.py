@@ -62,26 +62,24 @@ class Chase:
     `enough`, and there the reader may stop.
     """
 
-    __slots__ = ("_distance", "enough", "width")
-
-    def __init__(self) -> None:
-        """Before the first round."""
-        self.width = 1
-        """Slots of the next round."""
-        self.enough: LogNumber | None = None
-        """No entry after this one was there at a moment after the reader began; None if no such number is known."""
-        self._distance = 0
+    # Defaults of the class, not set by a method: every read has one, and nearly all end after the first round.
+    width = 1
+    """Slots of the next round."""
+    enough: LogNumber | None = None
+    """No entry after this one was there at a moment after the reader began; None if no such number is known."""
+    distance = 0
+    """How far ahead a slot is asked for; 0 before rounds are as wide as they get."""
 
     def mark(self, after: LogNumber) -> LogNumber | None:
         """The slot far ahead that a round behind `after` has to ask for; None if it has not to."""
-        return LogNumber(after + self._distance) if self._distance and self.enough is None else None
+        return LogNumber(after + self.distance) if self.distance and self.enough is None else None
 
     def go_on(self) -> None:
         """A round found no end: the next is wider, or asks further ahead."""
         if self.width < TAIL_PROBES_MAX:
             self.width = min(2 * self.width, TAIL_PROBES_MAX)
         elif self.enough is None:
-            self._distance = 2 * max(self._distance, TAIL_PROBES_MAX)
+            self.distance = 2 * max(self.distance, TAIL_PROBES_MAX)
 
     def is_over(self, number: LogNumber) -> bool:
         """Whether a reader that knows all entries through `number` may stop, though more are there."""

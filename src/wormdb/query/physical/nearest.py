@@ -80,6 +80,11 @@ def resolve(near: Near, facts: Facts) -> Near:
         )
     resolved = near.by(near.distance or (distances[0] if distances else "cosine"))
     found = facts.find_vectors(near.path, resolved.distance) or facts.find_vectors(near.path)
+    if found is None and not near.is_exact:
+        # The root that is known may be from before the index was ready: its documents answer.
+        alike = [each for each in facts.vectors if each.path == near.path and each.distance == resolved.distance]
+        found = next((each for each in alike if each.is_built), None)
+        resolved = resolved if found is None else replace(resolved, is_exact=True)
     if found is None:
         if near.is_exact:
             return resolved

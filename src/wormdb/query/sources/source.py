@@ -283,6 +283,8 @@ class VectorFacts:
     distance: Distance
     is_ready: bool = True
     """Whether it can answer for every document of the state; how vectors are compared does not depend on it."""
+    is_built: bool = True
+    """Whether it was ready for some process: where the root that is known here is from before, documents answer."""
     entries: int = 0
     """Vectors, without those of the tail."""
     lists: int = 1

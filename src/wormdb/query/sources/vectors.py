@@ -34,7 +34,8 @@ def find_vector_facts(view: View) -> tuple[VectorFacts, ...]:
         changes = 0 if view.place is None else view.place.root.changes
         is_ready = can_answer(view, status)
         stored = find_listed(view, status) if is_ready else None
-        found.append(_facts_of(status.index.name, kind, stored, changes, is_ready=is_ready))
+        facts = _facts_of(status.index.name, kind, stored, changes, is_ready=is_ready)
+        found.append(replace(facts, is_built=status.state == "ready"))
     return tuple(found)
 
 
