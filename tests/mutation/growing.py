@@ -11,9 +11,9 @@ HEAD = ("engine/commit/test_head.py",)
 LOG = ("engine/log/test_entries.py",)
 
 GROWING_MUTANTS = [
-    Mutant("engine/log/entries.py", "if self._distance and self.enough is None", "if False", GROWING),
-    Mutant("engine/log/entries.py", "if self._distance and self.enough is None", "if self._distance", GROWING),
-    Mutant("engine/log/entries.py", "2 * max(self._distance, TAIL_PROBES_MAX)", "2 * TAIL_PROBES_MAX", GROWING),
+    Mutant("engine/log/entries.py", "if self.distance and self.enough is None", "if False", GROWING),
+    Mutant("engine/log/entries.py", "if self.distance and self.enough is None", "if self.distance", GROWING),
+    Mutant("engine/log/entries.py", "2 * max(self.distance, TAIL_PROBES_MAX)", "2 * TAIL_PROBES_MAX", GROWING),
     Mutant("engine/log/entries.py", "if answer.ended or chase.is_over(after):", "if answer.ended:", GROWING),
     Mutant("engine/log/entries.py", "else LogNumber(mark - 1)", "else LogNumber(mark - 2)", LOG),
     Mutant("engine/log/entries.py", "mark is None or probes[0].found is not None", "mark is None", LOG),

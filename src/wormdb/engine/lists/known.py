@@ -36,6 +36,8 @@ class KnownRow:
     """The vector as float64."""
     square: float
     """Its product with itself, rounded once."""
+    greatest: float
+    """The greatest of its numbers, without the sign."""
 
 
 class KnownRows:
@@ -71,7 +73,9 @@ class KnownRows:
         for key, held in fetch(keys).items():
             other = self._others.get(key)
             is_same = other is not None and other.held.document == held.document
-            made[key] = KnownRow(held, other.numbers, other.square) if is_same and other else self._read(held)
+            made[key] = (
+                KnownRow(held, other.numbers, other.square, other.greatest) if is_same and other else self._read(held)
+            )
         cost = sum(map(self._cost, made.values()))
         with self._lock:
             if self.size + cost > self._bytes_max:
@@ -87,7 +91,7 @@ class KnownRows:
         if isinstance(vector, str):
             return None
         numbers = load_numpy().array(vector, "float64")
-        return KnownRow(held, numbers, fsum((numbers * numbers).tolist()))
+        return KnownRow(held, numbers, fsum((numbers * numbers).tolist()), float(abs(numbers).max()))
 
     def _cost(self, row: KnownRow | None) -> int:
         return _ROW_MEMORY if row is None else _ROW_MEMORY + 8 * self._dimensions + len(row.held.document or b"")

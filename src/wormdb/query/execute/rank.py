@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from array import array
 from itertools import accumulate
-from math import frexp, fsum, ldexp, sqrt
-from typing import TYPE_CHECKING, Any, Final
+from math import frexp, fsum, hypot, inf, ldexp, sqrt
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wormdb.bql.nearest import Near, make_scorer
 from wormdb.format import json
 from wormdb.format.path import get_direct
 from wormdb.format.vector import read_vector
 from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, IdBatch, KeyBatch, ReadBatch, RowBatch, join_documents
+from wormdb.query.plan import NearestScan
 from wormdb.query.sources.source import is_nearest_source
 
 if TYPE_CHECKING:
@@ -23,11 +24,19 @@ if TYPE_CHECKING:
 
     from wormdb.engine.lists.nearest import KnownRow
     from wormdb.query.execute.executor import Executor
-    from wormdb.query.plan import NearestScan, Rank
+    from wormdb.query.plan import Rank
 
 __all__ = ["ManyScorer", "Ranking", "rank_candidates"]
 
+Scored: TypeAlias = "tuple[float, bytes, KnownRow]"
+"""A negative score, the key of the document, and this."""
+
 _SLACK_ROWS: Final = 1_024
+BLURRED_ROWS: Final = 1_024
+"""Candidates that are scored by their documents at once where codes do not tell them apart."""
+BLUR: Final = 4.0
+"""How many times what codes are off on average documents must lie apart."""
+CODE_STEPS: Final = 127
 _ROUGH_ROWS: Final = 32
 """Fewer rows are scored exactly at once."""
 _ROUGH_ERROR: Final = 1e-9
@@ -181,6 +190,37 @@ class ManyScorer:
             for total, product in zip(totals, lengths, strict=True)
         ]
 
+    def is_blurred(self, found: Sequence[Scored]) -> bool:
+        """Whether codes cannot tell documents apart that lie as these do, which are in order."""
+        # None is better than documents that are where the question is.
+        is_best = self._near.distance != "dot_product" and found[-1][0] <= -1.0
+        return not is_best and not self.is_beyond(found[0], found[-1])
+
+    def is_beyond(self, one: Scored, other: Scored) -> bool:
+        """Whether codes put documents like one of two before those like the other, which has a lower score."""
+        near = self._far(-one[0])
+        return self._far(-other[0]) - near > BLUR * self._blur(one[2], max(near, 0.0))
+
+    def _blur(self, row: KnownRow, far: float) -> float:
+        """How much the codes of a document and of the question change what `_far` gives, on average.
+
+        A number of a code is off by the root of a twelfth of a step on average, and so is a code in any direction.
+        """
+        step, own = row.greatest / CODE_STEPS, float(abs(self._own).max()) / CODE_STEPS
+        length, own_length = sqrt(row.square) or 1.0, sqrt(float(self._own @ self._own)) or 1.0
+        if self._near.distance == "dot_product":
+            return 2.0 * hypot(own * length, step * own_length) / sqrt(12.0)
+        if self._near.distance == "cosine":
+            step, own = step / length, own / own_length
+        off = hypot(step, own) / sqrt(12.0)
+        return 2.0 * sqrt(far) * off + off * off * sqrt(len(self._own))
+
+    def _far(self, score: float) -> float:
+        """The square of a distance, or of an angle, by its score; of a dot product what grows as it falls."""
+        if self._near.distance == "euclidean":
+            return 1.0 / score - 1.0 if score else inf
+        return 4.0 * (1.0 - score)
+
     def _matrix(self, vectors: Sequence[array[float]]) -> Any:
         np = self._np
         return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), len(self._own)).astype(np.float64)
@@ -191,28 +231,18 @@ def rank_candidates(executor: Executor, node: Rank, scan: NearestScan) -> Iterat
 
     Costs as the candidates, and a fetch of those that are not kept.
     """
-    source, near, enough = executor.source, node.near, node.enough
-    assert is_nearest_source(source), "candidates are of an index"
+    near, enough, taken = node.near, node.enough, 0
     assert enough is not None, "as many are scored as are likely to have the best"
-    reader, scorer, fetch = source.nearest(scan.index), None, executor.source.fetch
-    least = float("-inf") if near.min_score is None else near.min_score
-    found: list[tuple[float, bytes, KnownRow]] = []
-    taken = 0
-    for keys in executor.candidates(scan, enough):
-        scorer = scorer or ManyScorer(near)  # where numpy is missing, there were no candidates
-        known = [pair for pair in zip(keys, reader.rows(keys, fetch), strict=True) if pair[1] is not None]
-        scores = scorer.score_known([row for _, row in known if row is not None])
-        found += [
-            (-score, key, row)
-            for (key, row), score in zip(known, scores, strict=True)
-            if row is not None and score is not None and score >= least
-        ]
-        executor.look(0)
-        taken += len(known)
+    found: list[Scored] = []
+    for some, count, scorer in _score_batches(executor, scan, enough):
+        found, taken = found + some, taken + count
         if taken >= enough:
+            found.sort()  # no two have one key
+            if len(found) >= enough and scorer.is_blurred(found):
+                found = _rank_blurred(executor, NearestScan(scan.index, near, None, scan.child))
             break
-    found.sort()  # no two have one key
-    del found[near.k :]
+    least = near.min_score
+    found = [each for each in sorted(found)[: near.k] if least is None or -each[0] >= least]
     if not found:
         return
     shown = executor.request.projection
@@ -222,6 +252,30 @@ def rank_candidates(executor: Executor, node: Rank, scan: NearestScan) -> Iterat
         return
     executor.scores.update({key: -score for score, key, _ in found})
     yield DocumentBatch([key for _, key, _ in found], None, [row.held for _, _, row in found])
+
+
+def _rank_blurred(executor: Executor, scan: NearestScan) -> list[Scored]:
+    """The best, where codes do not tell documents apart: as many are scored as may be among them, at worst all."""
+    best: list[Scored] = []
+    for some, _, scorer in _score_batches(executor, scan, BLURRED_ROWS):
+        if len(best) == scan.near.k and some and scorer.is_beyond(best[-1], min(some)):
+            break
+        best = sorted(best + some)[: scan.near.k]
+    return best
+
+
+def _score_batches(executor: Executor, scan: NearestScan, first: int) -> Iterator[tuple[list[Scored], int, ManyScorer]]:
+    """Candidates with their scores, `first` of them and then more, how many there were, and what scored them."""
+    source, scorer = executor.source, None
+    assert is_nearest_source(source), "candidates are of an index"
+    reader, fetch = source.nearest(scan.index), executor.source.fetch
+    for keys in executor.candidates(scan, first):
+        scorer = scorer or ManyScorer(scan.near)  # where numpy is missing, there were no candidates
+        rows = [(key, row) for key, row in zip(keys, reader.rows(keys, fetch), strict=True) if row is not None]
+        scores = scorer.score_known([row for _, row in rows])
+        executor.look(0)
+        pairs = zip(rows, scores, strict=True)
+        yield [(-score, key, row) for (key, row), score in pairs if score is not None], len(rows), scorer
 
 
 def _sum_exactly(rows: Any) -> list[float]:
