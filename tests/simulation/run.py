@@ -63,7 +63,7 @@ BY_ROWS = ("update many", "delete many")
 """Calls whose time begins anew with the rows of another try."""
 READS_MAX = 25
 READER_REST_MS = 60.0
-OF_THE_ENGINE = ("scan", "as of", "define", "create index", "drop index", "owners", "ask")
+OF_THE_ENGINE = ("scan", "as of", "define", "create index", "drop index", "owners", "ask", "near", "search")
 """Calls of a simulation that go to the engine directly, are streams, or several: each request has its own time."""
 
 

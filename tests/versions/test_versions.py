@@ -217,7 +217,7 @@ def test_rows_that_are_merged_are_mapped_once() -> None:
 @pytest.fixture
 def old_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes do not read the root when an entry says that an index is ready, as those of before."""
-    monkeypatch.setattr(head, "_make_ready", lambda _: False)
+    monkeypatch.setattr(head.Head, "_lacks_index", lambda _: False)
 
 
 @pytest.mark.usefixtures("old_root")
