@@ -91,7 +91,7 @@ ENDING_MUTANTS = [
     Mutant("one version too few shown", one_version_too_few, "retaining", 0),
     Mutant("all versions shown", all_versions_shown, "retaining", 0),
     Mutant("versions aged by their own time", aged_by_their_own_time, "retaining", 1),
-    Mutant("versions dropped before the log forgot them", dropped_before_the_log, "retaining", 11),
+    Mutant("versions dropped before the log forgot them", dropped_before_the_log, "retaining", 12),
     Mutant("one version too many dropped", dropped_one_too_many, "retaining", 0),
 ]
 
