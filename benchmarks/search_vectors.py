@@ -113,8 +113,8 @@ def _lists_of(ours: _Ours, questions: Any) -> tuple[int, int]:
     assert measured is not None
     middles = decode_centroids(trained, dimensions=DIMENSIONS, name="centroids")
     probes = count_probes(measured.lists, None, measured)
-    read = [len(middles.nearest("cosine", *encode_vectors(own[None]), probes)) for own in questions]
-    return measured.lists, round(fmean(read))
+    ranges = [middles.nearest_ranges("cosine", *encode_vectors(own[None]), probes) for own in questions]
+    return measured.lists, round(fmean(sum(last - first + 1 for first, last in some) for some in ranges))
 
 
 # --- the peers ---

@@ -17,7 +17,8 @@ from tests.maintenance.list_wreck import PATHS, check_answers, documents_in, mad
 from wormdb.bql.match import compile_filter
 from wormdb.bql.nearest import DISTANCES, Near, nearest
 from wormdb.bql.parse import parse_filter
-from wormdb.engine.lists.codes import load_numpy
+from wormdb.engine.lists import nearest as nearest_module
+from wormdb.engine.lists.codes import load_numpy, rough_scores
 from wormdb.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -30,6 +31,7 @@ from wormdb.query.execute.answer import run_plan
 from wormdb.query.planner.planner import candidates
 from wormdb.query.request import QueryRequest
 from wormdb.query.sources.engine import EngineSource
+from wormdb.query.sources.vectors import open_nearest
 from wormdb.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -484,3 +486,30 @@ def test_a_process_that_missed_the_root_of_a_build_answers_by_documents() -> Non
         assert found
         assert all(hits == truth[:4] for hits in found), "no plan reads lists that have a part of the documents"
         check_answers(reader, documents_in(world), by_lists=True)
+
+
+def test_threads_that_ask_a_new_state_first_all_see_its_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may make the codes of the tail; what one of them made must not hide what another did."""
+    with wormdb.connect(MemoryStore(), settings=MANUAL) as database:
+        things = database["things"]
+        things.create_vector_index("v", dimensions=2)
+        things.insert_many([{"id": f"a{number}", "v": [1.0, number]} for number in range(20)])
+        things.forward()
+        things.save({"id": "b", "v": [1.0, 0.0]})
+        view, ledger = things._ledger.view(), things._ledger
+        near = Near(("v",), (1.0, 0.0), 2, "cosine")
+        reader = open_nearest(view, "v", ledger)
+        expected = list(open_nearest(view, "v", ledger).candidates(near, None))
+        others: list[Any] = []
+
+        def meet_another(*given: Any) -> Any:
+            if not others:  # another thread comes while this one multiplies, and has not seen what this one made
+                others.append(None)
+                reader._tail = None
+                others.append(list(reader.candidates(near, None)))
+            return rough_scores(*given)
+
+        monkeypatch.setattr(nearest_module, "rough_scores", meet_another)
+        assert list(reader.candidates(near, None)) == expected
+        assert others == [None, expected]
+        assert len(expected) == 21

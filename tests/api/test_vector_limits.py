@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped] # it ships no type information
 import pytest
 from bson.binary import Binary as BsonBinary
 from bson.binary import BinaryVectorDtype
@@ -43,6 +44,7 @@ ASKED = {name: value for name, value in STORED.items() if name != "decimals"} | 
     "numpy int8": np.array(NUMBERS, np.int8),
     "numpy of the other byte order": np.array(NUMBERS, ">f4"),
     "numpy, every second number": np.repeat(np.array(NUMBERS, np.float32), 2)[::2],
+    "a column of pandas": pd.Series(NUMBERS, dtype="float32"),
     "a list of numpy's numbers": [np.float32(number) for number in NUMBERS],
     "array f": array("f", NUMBERS),
     "array d": array("d", NUMBERS),

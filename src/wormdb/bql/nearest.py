@@ -210,6 +210,8 @@ def _is_plain_array(value: Any) -> bool:
     """Whether it is an array of numpy with finite float32 of one row, as most embeddings are."""
     if getattr(value, "dtype", None) != "float32" or getattr(value, "ndim", None) != 1:
         return False
+    if not hasattr(value, "tobytes"):  # a column of pandas, say
+        return False
     # A single one that is not finite makes the sum so too; that of as many finite ones is finite in float64.
     return 1 <= len(value) <= VECTOR_DIMENSIONS_MAX and isfinite(float(value.sum(dtype="float64")))
 

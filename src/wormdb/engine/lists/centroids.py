@@ -18,7 +18,7 @@ from wormdb.engine.lists.probes import count_probes, count_ranges
 from wormdb.format.frame import corrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from wormdb.bql.nearest import Distance
     from wormdb.engine.lists.codes import Codes, Floats, Singles
@@ -83,17 +83,13 @@ class Centroids:
         rated: Floats = products / lengths
         return rated
 
-    def nearest(self, distance: Distance, code: Codes, scales: Singles, count: int | None) -> list[int]:
-        """The numbers of the lists that are read for one code, or of all, in order. No requests.
-
-        These are the nearest, of equally near ones the first, and what `choose_lists` makes of them.
-        """
-        return _spread(self.nearest_ranges(distance, code, scales, count))
-
     def nearest_ranges(
         self, distance: Distance, code: Codes, scales: Singles, count: int | None
     ) -> list[tuple[int, int]]:
-        """The same as ranges, each from a first number through a last one. No requests."""
+        """The lists that are read for one code, or all, as ranges from a first number through a last one. No requests.
+
+        These are the nearest, of equally near ones the first, and what `choose_ranges` makes of them.
+        """
         if count is None or count >= self.count:
             return [(0, self.count - 1)]
         rated = self.rate(distance, code, scales)[0]
@@ -143,7 +139,7 @@ class Centroids:
 
 def choose_lists(nearest: Any) -> list[int]:
     """The numbers of the lists of `choose_ranges`, in order. No requests."""
-    return _spread(choose_ranges(nearest))
+    return [number for first, last in choose_ranges(nearest) for number in range(first, last + 1)]
 
 
 def choose_ranges(nearest: Any) -> list[tuple[int, int]]:
@@ -172,10 +168,6 @@ def choose_ranges(nearest: Any) -> list[tuple[int, int]]:
     apart.sort()
     firsts, lasts = places[apart + 1].tolist(), places[apart].tolist()
     return list(zip([int(places[0]), *firsts], [*lasts, int(places[-1])], strict=True))
-
-
-def _spread(ranges: Iterable[tuple[int, int]]) -> list[int]:
-    return [number for first, last in ranges for number in range(first, last + 1)]
 
 
 def _count_between(places: Any, filled: int) -> int:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Codes: TypeAlias = "NDArray[np.int8]"
 
 __all__ = [
+    "CODE_STEPS",
     "encode_vector",
     "encode_vectors",
     "find_kernel",
@@ -40,7 +41,8 @@ __all__ = [
     "squares",
 ]
 
-_STEPS: Final = 127
+CODE_STEPS: Final = 127
+"""Of a number of a code, on each side of 0."""
 _EXACT_DIMENSIONS: Final = 1_040
 """127 * 127 * 1,040 is below 2^24: sums of that many products are exact in float32."""
 _PLAIN_LEAST: Final = 1e-30
@@ -60,11 +62,11 @@ def encode_vectors(vectors: Singles) -> tuple[Codes, Singles]:
     """The codes of vectors, one a row, and their scales. No requests."""
     numpy = load_numpy()
     greatest = numpy.abs(vectors).max(axis=1, initial=0.0).astype(numpy.float64)
-    scales = (greatest / _STEPS).astype(numpy.float32)
+    scales = (greatest / CODE_STEPS).astype(numpy.float32)
     # The least numbers of float32 divided by 127 are zero: such vectors have codes of zeros.
     divisors = numpy.where(scales > 0, scales, numpy.float32(1)).astype(numpy.float64)
     codes = numpy.rint(vectors.astype(numpy.float64) / divisors[:, None])
-    return numpy.clip(codes, -_STEPS, _STEPS).astype(numpy.int8), scales
+    return numpy.clip(codes, -CODE_STEPS, CODE_STEPS).astype(numpy.int8), scales
 
 
 def encode_vector(vector: Singles) -> tuple[Codes, Singles]:
@@ -73,7 +75,7 @@ def encode_vector(vector: Singles) -> tuple[Codes, Singles]:
     greatest = float(numpy.abs(vector).max(initial=0.0))
     if greatest <= _PLAIN_LEAST:
         return encode_vectors(vector[None])
-    scales = numpy.array((greatest / _STEPS,), numpy.float32)
+    scales = numpy.array((greatest / CODE_STEPS,), numpy.float32)
     # A scale of so many bits is off by so little that no number is rounded to more than 127.
     codes = numpy.rint(vector[None] / scales.astype(numpy.float64))
     return codes.astype(numpy.int8), scales

@@ -47,6 +47,8 @@ class KnownRows:
         """Without documents. Of those of another state the vectors are taken over, where documents are the same."""
         self.size = 0
         """Bytes of what it keeps, about."""
+        self.size_before: int = 0 if before is None else max(before.size, before.size_before)
+        """At most what it still holds of the other state."""
         self._path = path
         self._dimensions = dimensions
         self._bytes_max = bytes_max
@@ -79,7 +81,7 @@ class KnownRows:
         cost = sum(map(self._cost, made.values()))
         with self._lock:
             if self.size + cost > self._bytes_max:
-                self._rows, self._others, self.size = {}, {}, 0
+                self._rows, self._others, self.size, self.size_before = {}, {}, 0, 0
             if cost <= self._bytes_max:
                 self._rows |= made
                 self.size += cost

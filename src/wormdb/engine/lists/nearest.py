@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.blocks.shelf import Label
 from wormdb.engine.lists.centroids import Centroids, decode_centroids
-from wormdb.engine.lists.codes import encode_vector, encode_vectors, load_numpy, multiply_parts, rough_scores
+from wormdb.engine.lists.codes import (
+    CODE_STEPS,
+    encode_vector,
+    encode_vectors,
+    load_numpy,
+    multiply_parts,
+    rough_scores,
+)
 from wormdb.engine.lists.known import Fetch, KnownRow, KnownRows
 from wormdb.engine.lists.slab import ONLY_RANGE, VectorIds, VectorPiece, keep_slab, open_slab
 from wormdb.format import json
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from wormdb.engine.lists.vector_kind import VectorKind
     from wormdb.engine.state.view import StoredVersion
 
-__all__ = ["Fetch", "KnownRow", "NearestReader"]
+__all__ = ["CODE_STEPS", "Fetch", "KnownRow", "NearestReader"]
 
 _ROWS_KIND: Final = "near"
 _ROWS_SHARE: Final = 0.125
@@ -48,6 +55,14 @@ def _decoded(trained: bytes, dimensions: int) -> Centroids:
     return decode_centroids(trained, dimensions=dimensions, name="centroids")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _TailCodes:
+    """What was made of changed documents, and the row of each of them in it."""
+
+    piece: VectorPiece
+    rows: Mapping[StoredVersion, int]
+
+
 @dataclass(eq=False)
 class NearestReader:
     """The vectors of one index at one state. Thread-safe: what it keeps may be made twice."""
@@ -58,8 +73,7 @@ class NearestReader:
     """That of another state: its codes of documents that are the same are taken over."""
     is_asked: bool = field(default=False, init=False)
     """Whether it was asked before: then what a first question needs is likely kept."""
-    _tail: VectorPiece | None = field(default=None, init=False)
-    _tail_rows: dict[StoredVersion, int] = field(default_factory=dict, init=False)
+    _tail: _TailCodes | None = field(default=None, init=False)
     _middles: Centroids | None = field(default=None, init=False)
 
     def candidates(self, near: Near, probes: int | None, among: AbstractSet[bytes] | None = None) -> Iterator[bytes]:
@@ -68,9 +82,11 @@ class NearestReader:
         With `among` only those keys. Costs 1 GET for what was learned and 1 for the directory of each object of the
         lists, in one round; then as `ListReader.read`. Raises CorruptionError, SnapshotTooOldError, MissingExtraError.
         """
-        pieces, scores = self._scored(near, probes, among)
+        # Another thread may make the tail anew meanwhile: this one goes by its own.
+        self._tail = made = self._tail or self._encode_tail()
+        tail, touched = made.piece, self.reader.touched
+        pieces, scores = self._scored(near, probes, among, tail)
         starts = list(accumulate([len(piece.codes) for piece in pieces], initial=0))
-        tail, touched = self._tail, self.reader.touched
         seen: set[bytes] = set()
         for some, rated in _best_first(scores):
             places, values, stop = some.tolist(), rated.tolist(), 0
@@ -92,13 +108,12 @@ class NearestReader:
                     yield key
 
     def _scored(
-        self, near: Near, probes: int | None, among: AbstractSet[bytes] | None
+        self, near: Near, probes: int | None, among: AbstractSet[bytes] | None, tail: VectorPiece
     ) -> tuple[list[VectorPiece | PickedPiece], Floats]:
         """The entries of the lists that are read and of the tail, and their rough scores, minus infinity for none."""
         numpy = load_numpy()
         code, scales = encode_vector(numpy.frombuffer(array("f", near.vector), numpy.float32))
         self.is_asked = True
-        tail = self._tail = self._tail or self._encode_tail()
         pieces: list[VectorPiece | PickedPiece] = [*self._read(code, scales, probes)]
         if among is not None and len(among) * _FEW_SHARE <= sum(len(piece.codes) for piece in pieces):
             hashes = numpy.fromiter(map(hash, among), "int64", len(among))
@@ -133,7 +148,7 @@ class NearestReader:
         size = known.size
         found = known.find(keys, fetch)
         if known.size != size:
-            cache.keep(label, (self, known), known.size)
+            cache.keep(label, (self, known), known.size + known.size_before)
         return found
 
     def _read(self, code: Codes, scales: Singles, probes: int | None) -> list[VectorPiece]:
@@ -164,11 +179,12 @@ class NearestReader:
 
     # --- the tail ---
 
-    def _encode_tail(self) -> VectorPiece:
+    def _encode_tail(self) -> _TailCodes:
         """The vectors of changed documents as codes, made once for each document."""
         numpy = load_numpy()
         before, self.before = self.before, None  # else each would keep all that were before
-        known, piece = ({}, None) if before is None else before.tail_codes()
+        older = None if before is None else before.newest_tail()
+        known = {} if older is None else older.rows
         new = [each for each in self.reader.tail if each not in known]
         texts = [each.document or b"" for each in new]
         rows, vectors = self.kind.read_vectors(json.decode_documents(texts, name="document"))
@@ -176,17 +192,19 @@ class NearestReader:
         codes, scales = encode_vectors(matrix.reshape(len(rows), self.kind.dimensions))
         factors = self.kind.make_factors(codes, scales).T
         kept = [each for each in self.reader.tail if known.get(each, _NO_VECTOR) != _NO_VECTOR]
-        if piece is not None and kept:
+        if older is not None and kept:
             places = [known[each] for each in kept]
-            codes = numpy.concatenate((piece.codes[places], codes))
-            factors = numpy.concatenate((piece.factors[:, places], factors), axis=1)
+            codes = numpy.concatenate((older.piece.codes[places], codes))
+            factors = numpy.concatenate((older.piece.factors[:, places], factors), axis=1)
         versions = [*kept, *(new[row] for row in rows)]
-        self._tail_rows = dict.fromkeys(self.reader.tail, _NO_VECTOR) | {each: row for row, each in enumerate(versions)}
-        return VectorPiece(codes, factors, VectorIds([[each.id for each in versions]]), 0, has_hidden=False)
+        made = VectorPiece(codes, factors, VectorIds([[each.id for each in versions]]), 0, has_hidden=False)
+        return _TailCodes(
+            made, dict.fromkeys(self.reader.tail, _NO_VECTOR) | {each: row for row, each in enumerate(versions)}
+        )
 
-    def tail_codes(self) -> tuple[Mapping[StoredVersion, int], VectorPiece | None]:
-        """The rows of documents among the codes of the tail, and these; empty while nothing was asked. No requests."""
-        return self._tail_rows, self._tail
+    def newest_tail(self) -> _TailCodes | None:
+        """What was made of the tail; None while nothing was asked. No requests."""
+        return self._tail
 
 
 def _best_first(scores: Floats) -> Iterator[tuple[Any, Floats]]:

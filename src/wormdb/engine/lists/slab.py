@@ -135,7 +135,7 @@ class VectorIds:
             self._table = made[order], order
         known, places = self._table
         first, last = known.searchsorted(hashes, "left"), known.searchsorted(hashes, "right")
-        return numpy.sort(places[_spread(first, last)])
+        return numpy.sort(places[_between(first, last)])
 
     def key(self, place: int) -> bytes:
         """The key of an id."""
@@ -365,7 +365,7 @@ def _cut(ranges: Iterable[ListRange]) -> list[tuple[int, int, int]]:
     return cuts
 
 
-def _spread(first: Any, last: Any) -> Any:
+def _between(first: Any, last: Any) -> Any:
     """All numbers from each of some first ones up to below the last one that belongs to it."""
     numpy = load_numpy()
     counts = last - first

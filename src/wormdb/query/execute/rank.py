@@ -36,7 +36,6 @@ BLURRED_ROWS: Final = 1_024
 """Candidates that are scored by their documents at once where codes do not tell them apart."""
 BLUR: Final = 4.0
 """How many times what codes are off on average documents must lie apart."""
-CODE_STEPS: Final = 127
 _ROUGH_ROWS: Final = 32
 """Fewer rows are scored exactly at once."""
 _ROUGH_ERROR: Final = 1e-9
@@ -206,6 +205,8 @@ class ManyScorer:
 
         A number of a code is off by the root of a twelfth of a step on average, and so is a code in any direction.
         """
+        from wormdb.engine.lists.nearest import CODE_STEPS  # exact scores need no lists
+
         step, own = row.greatest / CODE_STEPS, float(abs(self._own).max()) / CODE_STEPS
         length, own_length = sqrt(row.square) or 1.0, sqrt(float(self._own @ self._own)) or 1.0
         if self._near.distance == "dot_product":
