@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -499,17 +500,17 @@ def test_threads_that_ask_a_new_state_first_all_see_its_tail(monkeypatch: pytest
         view, ledger = things._ledger.view(), things._ledger
         near = Near(("v",), (1.0, 0.0), 2, "cosine")
         reader = open_nearest(view, "v", ledger)
-        expected = list(open_nearest(view, "v", ledger).candidates(near, None))
+        expected = list(chain.from_iterable(open_nearest(view, "v", ledger).candidates(near, None)))
         others: list[Any] = []
 
         def meet_another(*given: Any) -> Any:
             if not others:  # another thread comes while this one multiplies, and has not seen what this one made
                 others.append(None)
                 reader._tail = None
-                others.append(list(reader.candidates(near, None)))
+                others.append(list(chain.from_iterable(reader.candidates(near, None))))
             return rough_scores(*given)
 
         monkeypatch.setattr(nearest_module, "rough_scores", meet_another)
-        assert list(reader.candidates(near, None)) == expected
+        assert list(chain.from_iterable(reader.candidates(near, None))) == expected
         assert others == [None, expected]
         assert len(expected) == 21

@@ -45,7 +45,7 @@ def test_a_document_is_fetched_once_also_one_that_is_not_there() -> None:
     assert store.asked == [b"a", b"x", b"b", b"c"]
     (row,) = known.find([b"a"], store.fetch)
     assert row is not None
-    assert (row.square, row.held) == (1.5 * 1.5 + 4.0, store.held[b"a"])
+    assert (row.length, row.held) == (2.5, store.held[b"a"])
 
 
 def test_of_another_state_only_what_is_the_same_is_taken_over() -> None:

@@ -8,9 +8,11 @@ divided once. So the same sample gives the same bytes everywhere.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, sqrt
+from operator import sub
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.lists.codes import encode_vectors, find_kernel, load_numpy, multiplier, squares
@@ -148,35 +150,28 @@ def choose_ranges(nearest: Any) -> list[tuple[int, int]]:
     They are at least as many, and in `count_ranges` places at most: the smallest gaps between the nearest are filled,
     and for that the farthest of these are left out. No requests.
     """
-    count = len(nearest)
+    ranked = nearest.tolist()
+    count = len(ranked)
     ranges = count_ranges(count)
-    low, high = _STEPS // 4, _STEPS
-    if count <= ranges:
-        low = high
-    order = nearest.argsort()
-    in_order = nearest[order]
+
+    def is_enough(part: int) -> bool:
+        taken = count * part // _STEPS
+        filled = taken - ranges
+        if filled <= 0:
+            return taken >= count
+        places = sorted(ranked[:taken])
+        between: int = sum(sorted(map(sub, places[1:], places))[:filled]) - filled
+        return taken + between >= count
+
     # More of the nearest never need fewer lists between: so the fewest that make enough are found by halves.
-    while low < high:
-        middle = (low + high) // 2
-        taken = count * middle // _STEPS
-        is_enough = taken + _count_between(in_order[order < taken], taken - ranges) >= count
-        low, high = (low, middle) if is_enough else (middle + 1, high)
-    places = in_order[order < count * low // _STEPS]
-    gaps = places[1:] - places[:-1]
-    apart = (-gaps).argsort(kind="stable")[: ranges - 1]
-    apart = apart[gaps[apart] > 1]
-    apart.sort()
-    firsts, lasts = places[apart + 1].tolist(), places[apart].tolist()
-    return list(zip([int(places[0]), *firsts], [*lasts, int(places[-1])], strict=True))
-
-
-def _count_between(places: Any, filled: int) -> int:
-    """How many lists lie between some, which are given in order, if this many of the gaps between them are filled."""
-    if filled <= 0:
-        return 0
-    gaps = places[1:] - places[:-1]
-    gaps.partition(filled - 1)
-    return int(load_numpy().add.reduce(gaps[:filled])) - filled
+    least = bisect_left(range(_STEPS), x=True, lo=_STEPS // 4, key=is_enough) if count > ranges else _STEPS
+    places = sorted(ranked[: count * least // _STEPS])
+    gaps = list(map(sub, places[1:], places))
+    # The widest gaps stay; the sort is stable: of equally wide ones the first.
+    apart = sorted(range(len(gaps)), key=gaps.__getitem__, reverse=True)[: ranges - 1]
+    ends = [place for place in sorted(apart) if gaps[place] > 1]
+    firsts, lasts = [places[place + 1] for place in ends], [places[place] for place in ends]
+    return list(zip([places[0], *firsts], [*lasts, places[-1]], strict=True))
 
 
 def decode_centroids(data: bytes, *, dimensions: int, name: str) -> Centroids:

@@ -48,7 +48,7 @@ _EXACT_DIMENSIONS: Final = 1_040
 _PLAIN_LEAST: Final = 1e-30
 """Vectors whose greatest number is above have scales with all bits of float32."""
 _FARTHEST: Final = -1e300
-_MANY_ROWS: Final = 1_024
+_MANY_ROWS: Final = 256
 """Rows that are multiplied at once, so that their float32 stay near the processor."""
 
 
@@ -113,28 +113,34 @@ def multiplier(others: Codes) -> Callable[[Codes], Floats]:
     return by_numpy
 
 
-def multiply_parts(parts: Sequence[Codes], code: Codes) -> Floats:
-    """The products of all rows of some arrays with one code, one behind the other, as `multiply`. No requests."""
+def multiply_parts(parts: Sequence[Codes], code: Codes) -> Floats | Singles:
+    """The products of all rows of some arrays with one code, one behind the other: exact integers. No requests.
+
+    They are float32 where these have all of them.
+    """
     numpy = load_numpy()
     kernel = find_kernel()
+    kind = numpy.float32 if code.shape[1] <= _EXACT_DIMENSIONS else numpy.float64
     if kernel is not None:
-        times, given, start = kernel.cdist, numpy.ascontiguousarray(code), 0
-        exact = numpy.empty((1, sum(map(len, parts))), numpy.float64)
+        times, start = kernel.cdist, 0
+        exact = numpy.empty((1, sum(map(len, parts))), kind)
         for rows in parts:
             stop = start + len(rows)
-            times(given, rows, "dot", out=exact[:, start:stop])
+            times(code, rows, "dot", out=exact[:, start:stop])
             start = stop
         return exact[0]  # type: ignore[no-any-return] # numpy is loaded late
-    kind = numpy.float32 if code.shape[1] <= _EXACT_DIMENSIONS else numpy.float64
     right = code[0].astype(kind)
     made = numpy.empty(sum(map(len, parts)), kind)
+    wide = numpy.empty((_MANY_ROWS, len(right)), kind)
     start = 0
     for rows in parts:
         for first in range(0, len(rows), _MANY_ROWS):
             some = rows[first : first + _MANY_ROWS]
-            numpy.matmul(some, right, out=made[start : start + len(some)])
-            start += len(some)
-    return made.astype(numpy.float64)  # type: ignore[no-any-return] # numpy is loaded late
+            stop = start + len(some)
+            numpy.copyto(wide[: len(some)], some)
+            numpy.dot(wide[: len(some)], right, out=made[start:stop])
+            start = stop
+    return made  # type: ignore[no-any-return] # numpy is loaded late
 
 
 def squares(codes: Codes) -> Floats:
@@ -145,21 +151,23 @@ def squares(codes: Codes) -> Floats:
     return exact
 
 
-def rough_scores(distance: Distance, products: Floats, factors: Singles, scale: float) -> Floats:
+def rough_scores(distance: Distance, products: Floats | Singles, factors: Singles, scale: float) -> Floats | Singles:
     """What orders rows as scores do, of products with one code: more is nearer. No requests.
 
     `factors` are one or two for each row, as payloads have them: all first ones, then all second ones. `scale` is that
     of the other code.
     """
-    if distance == "euclidean":
-        # d² = |a|² - 2ab + |b|², of which |b|² is the same for all.
-        first = factors[0].astype(products.dtype)
-        far = 2.0 * scale * first * products - factors[1].astype(products.dtype)
-        # The square of a long vector may be beyond float32: it is the farthest, and counts all the same.
-        kept: Floats = load_numpy().maximum(far, _FARTHEST)
-        return kept
-    made: Floats = products * factors[0]
-    return made
+    if distance == "cosine":
+        near: Floats | Singles = products * factors[0]  # numbers that are small enough for float32
+        return near
+    wide = factors.astype("float64")
+    if distance == "dot_product":
+        return products * wide[0]  # type: ignore[no-any-return] # numpy is loaded late
+    # d² = |a|² - 2ab + |b|², of which |b|² is the same for all.
+    far = 2.0 * scale * wide[0] * products - wide[1]
+    # The square of a long vector may be beyond float32: it is the farthest, and counts all the same.
+    kept: Floats = load_numpy().maximum(far, _FARTHEST)
+    return kept
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, sqrt
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -34,8 +34,8 @@ class KnownRow:
     held: StoredVersion
     numbers: Any
     """The vector as float64."""
-    square: float
-    """Its product with itself, rounded once."""
+    length: float
+    """The root of its product with itself, each rounded once."""
     greatest: float
     """The greatest of its numbers, without the sign."""
 
@@ -76,7 +76,7 @@ class KnownRows:
             other = self._others.get(key)
             is_same = other is not None and other.held.document == held.document
             made[key] = (
-                KnownRow(held, other.numbers, other.square, other.greatest) if is_same and other else self._read(held)
+                KnownRow(held, other.numbers, other.length, other.greatest) if is_same and other else self._read(held)
             )
         cost = sum(map(self._cost, made.values()))
         with self._lock:
@@ -93,7 +93,7 @@ class KnownRows:
         if isinstance(vector, str):
             return None
         numbers = load_numpy().array(vector, "float64")
-        return KnownRow(held, numbers, fsum((numbers * numbers).tolist()), float(abs(numbers).max()))
+        return KnownRow(held, numbers, sqrt(fsum((numbers * numbers).tolist())), float(abs(numbers).max()))
 
     def _cost(self, row: KnownRow | None) -> int:
         return _ROW_MEMORY if row is None else _ROW_MEMORY + 8 * self._dimensions + len(row.held.document or b"")

@@ -23,7 +23,7 @@ from wormdb.engine.lists.codes import (
     rough_scores,
 )
 from wormdb.engine.lists.known import Fetch, KnownRow, KnownRows
-from wormdb.engine.lists.slab import ONLY_RANGE, VectorIds, VectorPiece, keep_slab, open_slab
+from wormdb.engine.lists.slab import ONLY_RANGE, VectorBlock, VectorIds, VectorPiece, keep_slab, open_slab
 from wormdb.format import json
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _FEW_SHARE: Final = 20
 _NO_VECTOR: Final = -1
 """In place of the row of a document."""
 _CHUNK: Final = 32
-"""Entries that are put in order first; then four times as many each time."""
+"""Entries that are looked at first if a caller does not say; then four times as many each time."""
 
 
 @lru_cache(maxsize=8)
@@ -59,7 +59,7 @@ def _decoded(trained: bytes, dimensions: int) -> Centroids:
 class _TailCodes:
     """What was made of changed documents, and the row of each of them in it."""
 
-    piece: VectorPiece
+    block: VectorBlock
     rows: Mapping[StoredVersion, int]
 
 
@@ -76,51 +76,51 @@ class NearestReader:
     _tail: _TailCodes | None = field(default=None, init=False)
     _middles: Centroids | None = field(default=None, init=False)
 
-    def candidates(self, near: Near, probes: int | None, among: AbstractSet[bytes] | None = None) -> Iterator[bytes]:
+    def candidates(
+        self, near: Near, probes: int | None, among: AbstractSet[bytes] | None = None, *, first: int = _CHUNK
+    ) -> Iterator[list[bytes]]:
         """Keys of ids in the order of rough scores, the best first: of the nearest `probes` lists or all, and the tail.
 
-        With `among` only those keys. Costs 1 GET for what was learned and 1 for the directory of each object of the
-        lists, in one round; then as `ListReader.read`. Raises CorruptionError, SnapshotTooOldError, MissingExtraError.
+        They come in parts, the first of at least `first` entries. With `among` only those keys. Costs 1 GET for what
+        was learned and 1 for the directory of each object of the lists, in one round; then as `ListReader.read`. Raises
+        CorruptionError, SnapshotTooOldError, MissingExtraError.
         """
         # Another thread may make the tail anew meanwhile: this one goes by its own.
         self._tail = made = self._tail or self._encode_tail()
-        tail, touched = made.piece, self.reader.touched
+        tail, touched = made.block, self.reader.touched
         pieces, scores = self._scored(near, probes, among, tail)
-        starts = list(accumulate([len(piece.codes) for piece in pieces], initial=0))
+        starts = list(accumulate([len(piece) for piece in pieces], initial=0))
         seen: set[bytes] = set()
-        for some, rated in _best_first(scores):
-            places, values, stop = some.tolist(), rated.tolist(), 0
-            while stop < len(places):
-                start, stop = stop, stop + 1
-                while stop < len(places) and values[stop] == values[start]:
-                    stop += 1
-                keys = []
-                for place in places[start:stop]:
-                    number = bisect_right(starts, place) - 1
-                    piece = pieces[number]
-                    key = piece.key(place - starts[number])
-                    # The tail says what is true of those that it has.
-                    if (piece is tail or key not in touched) and key not in seen and (among is None or key in among):
-                        keys.append(key)
-                # Equal ones are in order of key, so that they come in the same order wherever they lie.
-                for key in keys if len(keys) < 2 else sorted(set(keys)):
-                    seen.add(key)
-                    yield key
+        for places, values in _best_first(scores, first):
+            found: list[tuple[float, bytes]] = []
+            for place, score in zip(places.tolist(), values.tolist(), strict=True):
+                number = bisect_right(starts, place) - 1
+                piece = pieces[number]
+                key = piece.key(place - starts[number])
+                # The tail says what is true of those that it has.
+                if (key not in touched or piece.block is tail) and key not in seen and (among is None or key in among):
+                    found.append((-score, key))
+            # Equal ones are in order of key, so that they come in the same order wherever they lie.
+            found.sort()
+            keys = list(dict.fromkeys([key for _, key in found]))
+            seen.update(keys)
+            yield keys
 
     def _scored(
-        self, near: Near, probes: int | None, among: AbstractSet[bytes] | None, tail: VectorPiece
-    ) -> tuple[list[VectorPiece | PickedPiece], Floats]:
+        self, near: Near, probes: int | None, among: AbstractSet[bytes] | None, tail: VectorBlock
+    ) -> tuple[list[VectorPiece | PickedPiece], Floats | Singles]:
         """The entries of the lists that are read and of the tail, and their rough scores, minus infinity for none."""
         numpy = load_numpy()
-        code, scales = encode_vector(numpy.frombuffer(array("f", near.vector), numpy.float32))
+        given = near.vector if isinstance(near.vector, array) else array("f", near.vector)
+        code, scales = encode_vector(numpy.frombuffer(given, numpy.float32))
         self.is_asked = True
         pieces: list[VectorPiece | PickedPiece] = [*self._read(code, scales, probes)]
-        if among is not None and len(among) * _FEW_SHARE <= sum(len(piece.codes) for piece in pieces):
+        if among is not None and len(among) * _FEW_SHARE <= sum(map(len, pieces)):
             hashes = numpy.fromiter(map(hash, among), "int64", len(among))
             picked = [piece.pick(hashes) for piece in pieces if isinstance(piece, VectorPiece)]
             pieces = [piece for piece in picked if piece is not None]
         if len(tail.codes):
-            pieces.append(tail)
+            pieces.append(VectorPiece(tail, 0, len(tail.codes)))
         if not pieces:
             return pieces, numpy.empty(0)
         factors = numpy.concatenate([piece.factors for piece in pieces], axis=1)
@@ -194,10 +194,10 @@ class NearestReader:
         kept = [each for each in self.reader.tail if known.get(each, _NO_VECTOR) != _NO_VECTOR]
         if older is not None and kept:
             places = [known[each] for each in kept]
-            codes = numpy.concatenate((older.piece.codes[places], codes))
-            factors = numpy.concatenate((older.piece.factors[:, places], factors), axis=1)
+            codes = numpy.concatenate((older.block.codes[places], codes))
+            factors = numpy.concatenate((older.block.factors[:, places], factors), axis=1)
         versions = [*kept, *(new[row] for row in rows)]
-        made = VectorPiece(codes, factors, VectorIds([[each.id for each in versions]]), 0, has_hidden=False)
+        made = VectorBlock(codes, factors, VectorIds([[each.id for each in versions]]))
         return _TailCodes(
             made, dict.fromkeys(self.reader.tail, _NO_VECTOR) | {each: row for row, each in enumerate(versions)}
         )
@@ -207,13 +207,13 @@ class NearestReader:
         return self._tail
 
 
-def _best_first(scores: Floats) -> Iterator[tuple[Any, Floats]]:
-    """The places of all scores that count and these, the best first.
+def _best_first(scores: Floats | Singles, size: int) -> Iterator[tuple[Any, Any]]:
+    """The places of all scores that count and these, in parts: `size` or more of the best, then more each time.
 
-    Only as many are put in order as may be taken soon; equal scores come together.
+    A part is in any order; equal scores are in one.
     """
     numpy = load_numpy()
-    size, above, least = _CHUNK, numpy.inf, numpy.inf
+    above, least = numpy.inf, numpy.inf
     while least > -numpy.inf:
         least = -numpy.inf
         if 8 * size < len(scores):
@@ -226,6 +226,12 @@ def _best_first(scores: Floats) -> Iterator[tuple[Any, Floats]]:
             is_next &= scores < above
         some = is_next.nonzero()[0]
         found = scores[some]
-        order = (-found).argsort()
-        yield some[order], found[order]
+        if len(found) > size:
+            # Near ones lie side by side, so that few groups have most of them.
+            ordered = found.copy()
+            ordered.partition(len(ordered) - size)
+            least = ordered[len(ordered) - size]
+            is_best = found >= least
+            some, found = some[is_best], found[is_best]
+        yield some, found
         size, above = 4 * size, least

@@ -29,16 +29,26 @@ if TYPE_CHECKING:
     from wormdb.format.list_part import StoredList, TextArray
     from wormdb.format.list_run import ListHead
 
-__all__ = ["ONLY_RANGE", "ListRange", "PickedPiece", "VectorIds", "VectorPiece", "VectorSlab", "keep_slab", "open_slab"]
+__all__ = [
+    "ONLY_RANGE",
+    "ListRange",
+    "PickedPiece",
+    "VectorBlock",
+    "VectorIds",
+    "VectorPiece",
+    "VectorSlab",
+    "keep_slab",
+    "open_slab",
+]
 
 ListRange: TypeAlias = tuple[int, int]
 """Lists by their numbers, from a first one through a last one."""
 ONLY_RANGE: Final[ListRange] = (LISTS_MAX, LISTS_MAX)
 """The list of all vectors, where there are too few for more."""
-SEGMENT_LISTS: Final = 128
+SEGMENT_LISTS: Final = 256
 """Lists of which the codes are moved into one array together: several MB, so that none of it takes long, and systems
 give it large pages of memory."""
-PACK_AFTER: Final = 2 * SEGMENT_LISTS
+PACK_AFTER: Final = SEGMENT_LISTS
 """Pieces of a segment that are taken one by one until they are moved: that takes about as long."""
 GONE_SHARE_MAX: Final = 0.25
 """Of the rows of an array that may be of objects which a newer head does not have: more are not worth multiplying."""
@@ -58,10 +68,10 @@ _Place: TypeAlias = "tuple[str, bytes]"
 """An object and the key of a list."""
 
 
-class VectorPiece(msgspec.Struct, frozen=True, eq=False):
-    """Entries of one list or several that lie side by side."""
+class VectorBlock(msgspec.Struct, frozen=True, eq=False):
+    """Entries of which the codes lie in one array."""
 
-    codes: Any
+    codes: Codes
     """A row of int8 for each, as it is stored."""
     factors: Any
     """What their scores are made of besides, as `VectorKind.make_factors` has it: a column for each.
@@ -69,40 +79,66 @@ class VectorPiece(msgspec.Struct, frozen=True, eq=False):
     NaN for entries that do not count.
     """
     ids: VectorIds
+
+
+class VectorPiece(msgspec.Struct, frozen=True, eq=False):
+    """Entries of one list or several that lie side by side: rows of a block."""
+
+    block: VectorBlock
     start: int
-    """Where the first of them is in `ids`."""
-    has_hidden: bool
+    stop: int
+    has_hidden: bool = False
     """Whether some may not count."""
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def codes(self) -> Any:
+        """A row of int8 for each."""
+        return self.block.codes[self.start : self.stop]
+
+    @property
+    def factors(self) -> Any:
+        """As `VectorBlock`."""
+        return self.block.factors[:, self.start : self.stop]
 
     def key(self, row: int) -> bytes:
         """The key of the id of an entry."""
-        return self.ids.key(self.start + row)
+        return self.block.ids.key(self.start + row)
 
     def pick(self, hashes: Any) -> VectorPiece | PickedPiece | None:
         """Its entries whose keys may have one of some hashes, or all of them; None if there is none."""
-        places = self.ids.find(hashes)
+        places = self.block.ids.find(hashes)
         if places is None:
             return self
-        rows = places[(places >= self.start) & (places < self.start + len(self.codes))] - self.start
-        return PickedPiece(self.codes[rows], self.factors[:, rows], self, rows.tolist()) if len(rows) else None
+        rows = places[(places >= self.start) & (places < self.stop)]
+        return PickedPiece(self.block, rows, self.has_hidden) if len(rows) else None
 
 
 class PickedPiece(msgspec.Struct, frozen=True, eq=False):
-    """Some entries of a piece."""
+    """Some entries of a block, by an array of its rows."""
 
-    codes: Any
-    factors: Any
-    piece: VectorPiece
-    rows: list[int]
+    block: VectorBlock
+    rows: Any
+    has_hidden: bool = False
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     @property
-    def has_hidden(self) -> bool:
+    def codes(self) -> Any:
         """As `VectorPiece`."""
-        return self.piece.has_hidden
+        return self.block.codes.take(self.rows, axis=0)
+
+    @property
+    def factors(self) -> Any:
+        """As `VectorPiece`."""
+        return self.block.factors.take(self.rows, axis=1)
 
     def key(self, row: int) -> bytes:
         """As `VectorPiece`."""
-        return self.piece.key(self.rows[row])
+        return self.block.ids.key(int(self.rows[row]))
 
 
 class VectorIds:
@@ -168,27 +204,28 @@ class _Segment:
     stored: dict[_Place, StoredList | None] = field(default_factory=dict)
     """Also of lists that an object does not have."""
     packed: _PackedLists | None = None
-    factors: Any = None
-    """Those of `packed`, NaN for entries that do not count."""
+    block: VectorBlock | None = None
+    """The rows of `packed`, and which of them count."""
+    starts: Sequence[int] = ()
+    """Those of `packed`."""
     loose: dict[int, tuple[VectorPiece, ...]] = field(default_factory=dict)
     """By the place of each list that was read for the head: what of it is not packed."""
     hidden: dict[_Place, Any] = field(default_factory=dict)
     """The rows of a list that do not count, of those that have any."""
     whole: bytearray = field(default_factory=lambda: bytearray(SEGMENT_LISTS))
     """By place 1 for a list that was read for the head and of which nothing is loose."""
+    has_hidden: bool = False
+    """Whether there is anything in `hidden`."""
     taken: int = 0
     """How many pieces were taken one by one."""
     size: int = 0
 
     def slice(self, low: int, high: int) -> VectorPiece | None:
         """The packed rows of the lists from one place up to below another; None if there are none."""
-        packed = self.packed
-        if packed is None:
+        if self.block is None:
             return None
-        start, stop = packed.starts[low], packed.starts[high]
-        if start == stop:
-            return None
-        return VectorPiece(packed.codes[start:stop], self.factors[:, start:stop], packed.ids, start, bool(self.hidden))
+        start, stop = self.starts[low], self.starts[high]
+        return None if start == stop else VectorPiece(self.block, start, stop, self.has_hidden)
 
 
 class VectorSlab:
@@ -226,17 +263,19 @@ class VectorSlab:
         slab.size = sum(segment.size for segment in slab._segments.values())
         return slab
 
-    def read(self, reader: ListReader, ranges: Iterable[ListRange]) -> list[VectorPiece]:
+    def read(self, reader: ListReader, ranges: Sequence[ListRange]) -> list[VectorPiece]:
         """The entries of some lists, of all runs. What is not kept costs as `ListReader.read`."""
         found: list[VectorPiece] = []
-        segments, cuts = self._segments, _cut(ranges)
-        for number, low, high in cuts:
-            segment = segments.get(number)
-            if segment is None or segment.whole.find(0, low, high) >= 0:
-                return self._read_some(reader, cuts)
-            piece = segment.slice(low, high)
-            if piece is not None:
-                found.append(piece)
+        segments, count = self._segments, SEGMENT_LISTS
+        for first, last in ranges:
+            number = first // count
+            segment, low, high = segments.get(number), first - number * count, last - number * count + 1
+            if segment is None or high > count or segment.whole.find(0, low, high) >= 0:
+                return self._read_some(reader, _cut(ranges))
+            if segment.block is not None:
+                start, stop = segment.starts[low], segment.starts[high]
+                if start < stop:
+                    found.append(VectorPiece(segment.block, start, stop, segment.has_hidden))
         return found
 
     def _read_some(self, reader: ListReader, cuts: Sequence[tuple[int, int, int]]) -> list[VectorPiece]:
@@ -313,11 +352,12 @@ class VectorSlab:
             span = None if segment.packed is None else segment.packed.spans.get(place)
             hidden = numpy.array(sorted(found.hidden), "int64") if found.hidden else None
             if hidden is not None:
-                segment.hidden[place] = hidden
+                segment.hidden[place], segment.has_hidden = hidden, True
             if span is None and found.entries.count:
                 loose.append(_piece(found.entries, hidden))
             elif span is not None and hidden is not None:
-                segment.factors[:, span[0] + hidden] = numpy.nan
+                assert segment.block is not None, "what is packed has rows"
+                segment.block.factors[:, span[0] + hidden] = numpy.nan
         segment.loose[at] = tuple(loose)
         segment.whole[at] = not loose
 
@@ -382,12 +422,14 @@ def _opened(
     stored: dict[_Place, StoredList | None], packed: _PackedLists | None, hidden: dict[_Place, Any]
 ) -> _Segment:
     """A segment of which no list was read for its head."""
-    made = _Segment(stored, packed, hidden=hidden, size=sum(map(_size, stored.values())))
+    size = sum(map(_size, stored.values()))
+    made = _Segment(stored, packed, hidden=hidden, has_hidden=bool(hidden), size=size)
     if packed is not None:
-        made.factors = packed.factors.copy()
+        factors = packed.factors.copy()
         for place, rows in hidden.items():
             if place in packed.spans:
-                made.factors[:, packed.spans[place][0] + load_numpy().asarray(rows)] = load_numpy().nan
+                factors[:, packed.spans[place][0] + load_numpy().asarray(rows)] = load_numpy().nan
+        made.block, made.starts = VectorBlock(packed.codes, factors, packed.ids), packed.starts
     return made
 
 
@@ -440,8 +482,8 @@ def _piece(entries: StoredList, hidden: Any) -> VectorPiece:
     factors = numpy.stack([numpy.frombuffer(each, "<f4") for each in columns]).astype(numpy.float32)
     if hidden is not None:
         factors[:, hidden] = numpy.nan
-    made = numpy.frombuffer(codes, numpy.int8).reshape(entries.count, -1)
-    return VectorPiece(made, factors, VectorIds([entries.ids]), 0, hidden is not None)
+    rows = numpy.frombuffer(codes, numpy.int8).reshape(entries.count, -1)
+    return VectorPiece(VectorBlock(rows, factors, VectorIds([entries.ids])), 0, entries.count, hidden is not None)
 
 
 def _size(found: StoredList | None) -> int:

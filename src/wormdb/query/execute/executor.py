@@ -392,9 +392,16 @@ class Executor:
         if not reader.is_asked and is_list_source(source):
             source.expect_documents()
         among = None if node.child is None else self._ids(node.child)[0]
-        keys = reader.candidates(node.near, node.probes, among)
         size = min(first, BATCH_MAX)
-        while some := list(islice(keys, self._limits.allowed(size))):
+        parts = reader.candidates(node.near, node.probes, among, first=size)
+        keys: list[bytes] = []
+        while True:
+            wanted = self._limits.allowed(size)
+            while len(keys) < wanted and (more := next(parts, None)) is not None:
+                keys += more
+            if not keys:
+                return
+            some, keys = keys[:wanted], keys[wanted:]
             self._limits.look(len(some))
             yield some
             size = min(2 * size, BATCH_MAX)

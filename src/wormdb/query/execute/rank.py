@@ -134,7 +134,10 @@ class ManyScorer:
 
         self._np = np
         self._near = near
-        self._own = np.array(array("f", near.vector), np.float64)
+        given = near.vector if isinstance(near.vector, array) else array("f", near.vector)
+        self._own = np.frombuffer(given, np.float32).astype(np.float64)
+        self._greatest = float(np.abs(self._own).max())
+        """The greatest number, without the sign."""
 
     def choose(self, vectors: Sequence[array[float]], k: int, bound: float) -> list[int]:
         """The places of all vectors that may be among the best `k`, and may have a score of `bound`."""
@@ -160,33 +163,39 @@ class ManyScorer:
         """The exact score of each, as `make_scorer` has it; None if it has none."""
         if not vectors:
             return []
-        rows = self._matrix(vectors)
-        squares = _sum_exactly(rows * rows) if self._near.distance == "cosine" else ()
-        return self._score(self._np.concatenate((rows, self._own[None])), squares)
+        rows, lengths = self._matrix(vectors), []
+        greatest = float(self._np.abs(rows).max())
+        if self._near.distance == "cosine":
+            lengths = list(map(sqrt, _sum_exactly(rows * rows, greatest * greatest)))
+        return self._score(self._np.concatenate((rows, self._own[None])), lengths, greatest)
 
     def score_known(self, rows: Sequence[KnownRow]) -> list[float | None]:
         """The same of documents whose vectors are ready to be scored."""
         if not rows:
             return []
-        matrix = self._np.array([*[row.numbers for row in rows], self._own])
-        return self._score(matrix, [row.square for row in rows])
+        matrix = self._np.concatenate([*[row.numbers for row in rows], self._own]).reshape(-1, len(self._own))
+        return self._score(matrix, [row.length for row in rows], max([row.greatest for row in rows]))
 
-    def _score(self, rows: Any, squares: Sequence[float]) -> list[float | None]:
-        """The scores of rows, of which cosines need the products with themselves; the last row is what is asked for."""
+    def _score(self, rows: Any, lengths: Sequence[float], greatest: float) -> list[float | None]:
+        """The scores of rows, of which cosines need the lengths; the last row is what is asked for.
+
+        `greatest` is the greatest number of the others, without the sign.
+        """
         own, distance = self._own, self._near.distance
         if distance == "euclidean":
             rows -= own
             rows *= rows
-            return [1.0 / (1.0 + total) for total in _sum_exactly(rows[:-1])]
+            apart = greatest + self._greatest
+            return [1.0 / (1.0 + total) for total in _sum_exactly(rows[:-1], apart * apart)]
         rows *= own
-        *totals, square = _sum_exactly(rows)
+        *totals, square = _sum_exactly(rows, max(greatest, self._greatest) * self._greatest)
         if distance == "dot_product":
             return [(1.0 + total) / 2.0 for total in totals]
         length = sqrt(square)
-        lengths = [length * sqrt(square) for square in squares]
+        products = [length * other for other in lengths]
         return [
             (1.0 + max(-1.0, min(1.0, total / product))) / 2.0 if product else None
-            for total, product in zip(totals, lengths, strict=True)
+            for total, product in zip(totals, products, strict=True)
         ]
 
     def is_blurred(self, found: Sequence[Scored]) -> bool:
@@ -207,8 +216,8 @@ class ManyScorer:
         """
         from wormdb.engine.lists.nearest import CODE_STEPS  # exact scores need no lists
 
-        step, own = row.greatest / CODE_STEPS, float(abs(self._own).max()) / CODE_STEPS
-        length, own_length = sqrt(row.square) or 1.0, sqrt(float(self._own @ self._own)) or 1.0
+        step, own = row.greatest / CODE_STEPS, self._greatest / CODE_STEPS
+        length, own_length = row.length or 1.0, sqrt(float(self._own @ self._own)) or 1.0
         if self._near.distance == "dot_product":
             return 2.0 * hypot(own * length, step * own_length) / sqrt(12.0)
         if self._near.distance == "cosine":
@@ -272,20 +281,21 @@ def _score_batches(executor: Executor, scan: NearestScan, first: int) -> Iterato
     reader, fetch = source.nearest(scan.index), executor.source.fetch
     for keys in executor.candidates(scan, first):
         scorer = scorer or ManyScorer(scan.near)  # where numpy is missing, there were no candidates
-        rows = [(key, row) for key, row in zip(keys, reader.rows(keys, fetch), strict=True) if row is not None]
-        scores = scorer.score_known([row for _, row in rows])
+        found = reader.rows(keys, fetch)
+        there = keys if None not in found else [key for key, row in zip(keys, found, strict=True) if row is not None]
+        rows = [row for row in found if row is not None]
+        scored = zip(scorer.score_known(rows), there, rows, strict=True)
         executor.look(0)
-        pairs = zip(rows, scores, strict=True)
-        yield [(-score, key, row) for (key, row), score in pairs if score is not None], len(rows), scorer
+        yield [(-score, key, row) for score, key, row in scored if score is not None], len(rows), scorer
 
 
-def _sum_exactly(rows: Any) -> list[float]:
+def _sum_exactly(rows: Any, greatest: float) -> list[float]:
     """The sum of each row, rounded once as `fsum` does, by operations on all numbers at once.
 
-    The leading bits of all numbers are so few that their sums are exact in any order. What is left is so little that
-    the error of its sum seldom decides how the whole is rounded; where it may, `fsum` adds the numbers of the row.
+    No number is greater than `greatest`, without the sign. The leading bits of all numbers are so few that their sums
+    are exact in any order. What is left is so little that the error of its sum seldom decides how the whole is rounded;
+    where it may, `fsum` adds the numbers of the row.
     """
-    greatest = max(float(rows.max()), -float(rows.min()))
     if not greatest:
         return [0.0] * len(rows)
     count = rows.shape[1]

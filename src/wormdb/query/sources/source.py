@@ -148,8 +148,13 @@ class Candidates(Protocol):
     is_asked: bool
     """Whether it was asked before: then what a first question needs is likely kept."""
 
-    def candidates(self, near: Near, probes: int | None, among: AbstractSet[bytes] | None = ...) -> Iterator[bytes]:
-        """Keys of ids, about the nearest first, of `probes` lists or all, and of the tail; with `among` only these."""
+    def candidates(
+        self, near: Near, probes: int | None, among: AbstractSet[bytes] | None = ..., *, first: int = ...
+    ) -> Iterator[list[bytes]]:
+        """Keys of ids, about the nearest first, of `probes` lists or all, and of the tail; with `among` only these.
+
+        In parts, the first of about `first` keys.
+        """
         ...
 
     def rows(self, keys: Sequence[bytes], fetch: Fetch) -> list[KnownRow | None]:
