@@ -5,6 +5,7 @@ As for trees, both are summed by the digests of their entries, in buckets; the s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -47,7 +48,8 @@ class ListCheck(IndexCheck):
 
     @property
     def _folder(self) -> ListFolder:
-        return ListShelf(self.site.store, self.site.paths, self.site.pool).folder(self.root, self.stored.name)
+        found = ListShelf(self.site.store, self.site.paths, self.site.pool).folder(self.root, self.stored.name)
+        return replace(found, is_audit=True)
 
     def _entries(self, rows: Sequence[tuple[bytes, Row]]) -> Iterator[tuple[int, bytes]]:
         """The digest of each entry that documents should have, and the id of the document; counts statistics."""
