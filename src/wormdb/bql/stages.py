@@ -10,7 +10,7 @@ rows one after the other, on whole documents. A row has fields that are computed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -185,7 +185,11 @@ class _StageReader:
             return
         path = operand["path"]
         asked = {"vector": operand.get("queryVector"), "k": operand["limit"], "exact": operand.get("exact", False)}
+        before = len(self._mistakes.problems)
         near = self._mistakes.collect(at, lambda: parse_near({path: asked}), below=path)
+        for place, problem in enumerate(self._mistakes.problems[before:], before):
+            if problem.path == f"{at}.vector":
+                self._mistakes.problems[place] = replace(problem, path=f"{at}.queryVector")
         if near is not MISSING:
             self.query.near, self.query.index = near, operand.get("index")
 
