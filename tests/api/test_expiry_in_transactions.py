@@ -102,6 +102,51 @@ def test_a_transaction_sees_of_its_own_writes_what_other_reads_see(
         world.close()
 
 
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("is_indexed", [False, True])
+@settings(max_examples=30)
+@given(drawn=STEPS)
+def test_a_transaction_that_makes_a_collection_sees_of_it_what_other_reads_see(
+    several: bool, is_indexed: bool, drawn: list[tuple[str, str, Any]]
+) -> None:
+    """The rule by which documents end comes with the first of them, in the same commit."""
+    indexes = {"kind": {"fields": ["kind"], "unique": True}} if is_indexed else {}
+    fields = {"at": {"type": "datetime"}, "kind": {"type": "string"}}
+    note = {"path": "@notes/(id:string)", "expireAt": "at", "fields": fields, "indexes": indexes}
+    schema = {"schemaVersion": "1.0", "models": {"Note": note}}
+    worlds = [World(), World()]
+    databases = [wormdb.connect(world.store, schema=schema, clock=world.clock) for world in worlds]
+    kept: dict[str, Document] = {}
+    expected = [step(databases[0].model("Note"), worlds[0].now, kept, one) for one in drawn]
+    kept = {}
+    with databases[1].transaction() as transaction:
+        if several:
+            transaction["other"].insert({"_id": "o"})
+        seen = [step(transaction.model("Note"), worlds[1].now, kept, one) for one in drawn]
+    assert seen == expected
+    for database in databases:
+        database.forward()
+        with wormdb.connect(database.store, schema=schema, clock=worlds[0].clock) as fresh:
+            assert [one["id"] for one in fresh.model("Note").scan()] == expected[-1][1]
+            assert [finding for found in fresh.verify() for finding in found.findings] == []
+        database.close()
+
+
+def test_an_id_that_ended_is_free_in_the_transaction_that_makes_its_collection() -> None:
+    world = World()
+    model = {"path": "@notes/(id:string)", "expireAt": "at", "fields": {"at": {"type": "datetime"}}}
+    schema = {"schemaVersion": "1.0", "models": {"Note": model}}
+    with wormdb.connect(world.store, schema=schema, clock=world.clock) as database:
+        with database.transaction() as transaction:
+            notes = transaction.model("Note")
+            notes.insert({"_id": "d0", "at": world.now - timedelta(seconds=1)})
+            assert notes.count() == 0
+            notes.insert({"_id": "d0", "text": "again"})
+            assert notes.count() == 1
+        assert [one.op for one in database.model("Note").watch()] == ["create", "expire", "create"]
+        assert [one["text"] for one in database.model("Note").scan()] == ["again"]
+
+
 @pytest.mark.parametrize("mode", ["readwrite", "append"])
 def test_what_a_transaction_writes_too_late_ends_at_once(mode: str) -> None:
     """An end is not a change that the mode forbids."""

@@ -174,7 +174,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
         ([{"$vectorSearch": {**NEAR, "numCandidates": 3}}], "[0].$vectorSearch.numCandidates", "from limit to 10,000"),
         ([{"$vectorSearch": {**NEAR, "path": 3}}], "[0].$vectorSearch.path", "the name of a field"),
         ([{"$vectorSearch": {**NEAR, "index": 3}}], "[0].$vectorSearch.index", "the name of a vector index"),
-        ([{"$vectorSearch": {**NEAR, "queryVector": "x"}}], "[0].$vectorSearch.vector", "array of numbers"),
+        ([{"$vectorSearch": {**NEAR, "queryVector": "x"}}], "[0].$vectorSearch.queryVector", "array of numbers"),
         ([{"$vectorSearch": {**NEAR, "exact": 1}}], "[0].$vectorSearch.exact", "true or false"),
         ([{"$vectorSearch": {**NEAR, "filter": 3}}], "[0].$vectorSearch.filter", "it must be a document"),
         (

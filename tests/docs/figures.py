@@ -354,7 +354,13 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("how long it may be open | {} (", (seconds(DEFAULTS.transaction_seconds),)),
         ("what it may write | {:,} bytes of documents", (DEFAULTS.transaction_bytes,)),
     ],
-    "docs/how-to/verify.md": [("the root that it knows for up to {}", (_ROOT,))],
+    "docs/how-to/verify.md": [
+        ("the root that it knows for up to {}", (_ROOT,)),
+        (
+            "an object of lists above {} 1 more, and 1 for each {}.",
+            (mib(lists.WHOLE_BYTES_MAX), mib(lists.STREAM_BYTES)),
+        ),
+    ],
     "docs/how-to/vectors.md": [
         ("{} of its own vectors are asked for", (calibrate.ASKED,)),
         ("more than {} times as long as they are", (definition.UNEVEN,)),

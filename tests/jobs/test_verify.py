@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tests.jobs.rig import customers, pipeline
+import wormdb
+from tests.engine.lists.vectors import MANUAL
+from tests.jobs.rig import customers, empty_place, pipeline
+from wormdb.engine.forward import build
+from wormdb.format.key import encode_key
 from wormdb.format.root import encode_root
 from wormdb.jobs import shares, verify
 from wormdb.maintenance.audit import lists as listed
@@ -88,3 +93,37 @@ def test_every_damaged_object_is_found_as_by_one_process() -> None:
             assert pipeline(db, "Customer").verify() == db.verify(["Customer"])[0], key
             db.store.put(key, body)
         assert pipeline(db, "Customer").verify().is_sound
+
+
+def test_lists_that_are_made_anew_are_compared_in_parts_as_far_as_they_have_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(build, "Builder", partial(build.Builder, chunk_entries=12))
+    with wormdb.connect(empty_place(), settings=MANUAL) as db:
+        things = db["things"]
+        things.insert_many([{"id": number, "v": [1, number]} for number in range(40)])
+        things.create_vector_index("v", dimensions=2)
+        things._ledger.tend_lists(lambda lists: (lists._begin("v"), lists._step("v"), lists._step("v")))
+        expected = db.verify(["things"])[0]
+        monkeypatch.setattr(verify, "PIECE_BYTES", 500)
+        whole = listed.CheckedList._rows
+
+        def refused(*_: Any) -> None:
+            raise AssertionError("the driver reads no blocks")
+
+        monkeypatch.setattr(listed.CheckedList, "_rows", refused)
+        found = pipeline(db, collection="things").verify()
+        assert found == expected
+        assert found.is_sound
+        monkeypatch.setattr(listed.CheckedList, "_rows", whole)
+        site = db._site("things/")
+        state = site.register.read()
+        assert state.root is not None
+        (index,) = state.root.indexes
+        assert index.successor is not None
+        further = msgspec.structs.replace(index.successor, cursor=encode_key(30))
+        lying = (msgspec.structs.replace(index, successor=further),)
+        db.store.put(site.paths.root, encode_root(msgspec.structs.replace(state.root, indexes=lying)))
+        wrong = pipeline(db, collection="things").verify()
+        assert "it is made anew, and lacks an entry of document" in wrong.findings[-1].what
+        assert wrong == db.verify(["things"])[0]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import msgspec
 import pytest
@@ -15,6 +17,7 @@ from tests.maintenance.damage import damage
 from wormdb.api.database import Database
 from wormdb.bql.search.fields import parse_fields
 from wormdb.engine.commit.define import create_index
+from wormdb.engine.lists import shelf
 from wormdb.engine.lists.advance import ListEdit
 from wormdb.engine.lists.definition import kind_for, list_index
 from wormdb.engine.lists.draft import ListDraft, RunDraft
@@ -24,12 +27,14 @@ from wormdb.engine.lists.text_kind import TextKind
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.state.successor import following_root
 from wormdb.errors import CorruptionError
+from wormdb.format.list_part import PartDraft
 from wormdb.jobs.rebuild import RebuildOptions
 from wormdb.maintenance.audit.repair import repair
 from wormdb.maintenance.audit.verify import verify
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.storage.store import Always
 from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
@@ -170,6 +175,44 @@ def test_lists_that_do_not_say_what_the_documents_say_are_found_and_mended(lie: 
 
 def things_folder(site: StoredCollection, root: Root, index: Index) -> ListFolder:
     return ListShelf(site.store, site.paths, site.pool).folder(root, index.name)
+
+
+def test_bytes_behind_an_object_of_lists_are_found_and_mended() -> None:
+    """Readers take ranges of a large object by its directory, and never see them."""
+    world = World()
+    filled(world)
+    with mock.patch.object(shelf, "WHOLE_BYTES_MAX", 8):
+        for name in ("byWord", "byBucket", "byText"):
+            for victim in head_on(world, name).names:
+                key, hurt = f"{PATHS.index(name)}{victim}", world.copy()
+                hurt.put(key, world.get(key).body + b"!", Always())
+                (finding,) = verify(site_on(hurt)).findings
+                assert (finding.kind, finding.key) == ("index", key)
+                repair(site_on(hurt))
+                assert verify(site_on(hurt)).findings == ()
+
+
+def test_a_large_object_of_lists_that_agrees_only_with_itself_is_found_and_mended() -> None:
+    world = World()
+    filled(world)
+    part = head_on(world, "byBucket").runs[0].parts[0]
+    key = f"{PATHS.index('byBucket')}{part.name}"
+    body = world.get(key).body
+    folder = things_folder(site_on(world), root_on(world), BUCKETS)
+    (directory,) = folder.learn([part])
+    pages = [body[start:stop] for start, stop in pairwise(directory.starts)]
+    pages[-1] = pages[-1][:-1] + bytes([pages[-1][-1] ^ 1])
+    draft = PartDraft(is_packed=False, form=directory.form, widths=directory.widths)
+    for first, page in zip(directory.firsts, pages, strict=True):
+        draft.add_page(first, page)
+    lying, _ = draft.finish(part.name, identity=folder.scope + part.name)
+    assert len(lying) == part.length
+    world.put(key, lying, Always())
+    with mock.patch.object(shelf, "WHOLE_BYTES_MAX", 8):
+        (finding,) = verify(site_on(world)).findings
+        assert (finding.key, finding.what) == (key, "index byBucket: its SHA-256 is not the one that names it")
+        repair(site_on(world))
+        assert verify(site_on(world)).findings == ()
 
 
 def test_a_reader_believes_no_byte_of_lists_unchecked() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from wormdb.api.status import (
     IndexSummary,
@@ -15,7 +15,7 @@ from wormdb.api.status import (
 )
 from wormdb.engine.commit.define import create_index, drop_index
 from wormdb.engine.commit.resolve import landed
-from wormdb.engine.state.indexes import PRIMARY
+from wormdb.engine.state.indexes import PRIMARY, check_index_name
 from wormdb.engine.tree.definition import Index, read_bson_types
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.files.table_state import table_states
@@ -23,7 +23,7 @@ from wormdb.schema.problems import did_you_mean
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from wormdb.api.access import Access
     from wormdb.api.status import IndexDescription
@@ -58,6 +58,7 @@ class Indexes(Generic[T]):
         """Make an index, and with `wait` build it. Raises as `Collection.create_index` says."""
         access = self._access
         access.check_mode()
+        check_index_name(index.name)
         seen = access.present()
         known = seen.definition.indexes.get(index.name)
         if known is not None and known.index == index and known.state not in {"failed", "dropped"}:
@@ -76,6 +77,7 @@ class Indexes(Generic[T]):
 
         Where files are kept, 1 GET for each file of the index and 1 more.
         """
+        _check_name(name)
         files = self._access.files
         if files is not None:
             described = describe_index_of_files(files, name)
@@ -97,6 +99,7 @@ class Indexes(Generic[T]):
 
     def build(self, name: str) -> IndexSummary:
         """Build one index that is not ready. Costs as `Collection.forward`; raises as `Collection.build_index` says."""
+        _check_name(name)
         access = self._access
         found = access.present().definition.indexes.get(name)
         if name != PRIMARY and (found is None or found.state == "dropped" or found.index.is_owners):
@@ -123,6 +126,7 @@ class Indexes(Generic[T]):
 
         Costs as `ListRenewal.measure`.
         """
+        _check_name(name)
         found = self._access.view().definition.indexes.get(name)
         if self._access.files is None and found is not None and found.index.kind == "vector":
             self._access.ledger.tend_lists(lambda lists: lists.measure(name))
@@ -162,12 +166,21 @@ class Indexes(Generic[T]):
         access.ledger.commit(pending, seconds=access.settings.commit_seconds)
 
 
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        reason = f"an index is named by a string, not {type(name).__name__}"
+        raise InvalidRequestError(f"index {name!r:.100}", reason=reason, fix="look at indexes() for the names")
+
+
 def read_fields(fields: WrittenFields) -> tuple[str, ...]:
     """The dotted names that an index is over, in order; an order of 1 or -1 behind each says nothing. No requests.
 
     Raises InvalidRequestError.
     """
-    given = (fields,) if isinstance(fields, str) else tuple(fields.items() if isinstance(fields, Mapping) else fields)
+    if isinstance(fields, Mapping):
+        given: tuple[Any, ...] = tuple(fields.items())
+    else:
+        given = (fields,) if isinstance(fields, str) or not isinstance(fields, Iterable) else tuple(fields)
     pairs = [each if isinstance(each, list | tuple) and len(each) == 2 else (each, 1) for each in given]
     for path, order in pairs:
         if isinstance(order, bool) or order not in (1, -1):
@@ -214,5 +227,8 @@ def read_vector_index(field: object, name: str | None, dimensions: object, dista
     from wormdb.engine.lists.vector_kind import make_vector_kind
 
     load("numpy")
+    if isinstance(field, str) and field.partition(".")[0] in {"id", "_id"}:
+        reason = "ids are strings, numbers and ObjectIds, and no vectors"
+        raise InvalidRequestError(f"a vector index on {field}", reason=reason, fix="name the field of the vectors")
     kind = make_vector_kind({"field": field, "dimensions": dimensions, "distance": distance})
     return list_index(name or kind.field, kind)

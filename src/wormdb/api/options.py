@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wormdb.bql.nearest import Near, WrittenNear
     from wormdb.bql.search.search import WrittenSearch
     from wormdb.engine.state.moments import AsOf
+    from wormdb.format.path import Path
     from wormdb.schema.model import Model
 
 __all__ = [
@@ -166,7 +167,7 @@ class FindOptions(FindOneOptions, total=False):
 
 
 _DIGEST_BYTES: Final = 12
-_NO_NAMES: Final[tuple[str, ...]] = ()
+_NO_SCORES: Final[tuple[Path, ...]] = ()
 _KNOWN_OF_ONE: Final = dict.fromkeys(("select", "populate", "raw", *FindOneOptions.__annotations__))
 _KNOWN: Final = dict.fromkeys((*_KNOWN_OF_ONE, *FindOptions.__annotations__))
 _OTHER_NAMES: Final[Mapping[str, str]] = {
@@ -199,8 +200,8 @@ class CheckedQuery:
     """How new the state must be; None as the collection's handle says."""
     is_raw: bool = False
     """Whether rows are JSON."""
-    scores: tuple[str, ...] = ()
-    """The fields in which rows show the score of their text."""
+    scores: tuple[Path, ...] = ()
+    """The paths at which rows show the score of their text."""
 
     def at(self, moment: AsOf) -> CheckedQuery:
         """The same question to the state of a moment."""
@@ -248,7 +249,7 @@ def check_query(
     if not options.keys() <= known.keys():
         for name in options:
             _check_known(name, what, tuple(known))
-    written, search, scores = filter, None, _NO_NAMES
+    written, search, scores = filter, None, _NO_SCORES
     if options.get("search") is not None or may_have_text(filter):
         written, options, search, scores = read_text_options(filter, options, what)
     is_raw, freshness = _is_raw(options.get("raw"), what), None

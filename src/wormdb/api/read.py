@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from wormdb.api.access import NOW
 from wormdb.api.document import SelectedRow, show_text, with_id
 from wormdb.api.options import check_query
+from wormdb.bql.places import placed
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
@@ -366,8 +367,10 @@ class QueryRun(Generic[T]):
         return (self._state or self.state).show(hits, is_past=self.query.is_past)
 
     def _with_scores(self, hit: Hit) -> dict[str, Any]:
-        shown = with_id(hit.document)
-        return {**shown, **dict.fromkeys(self.query.scores, hit.score)} if self.query.scores else shown
+        document = hit.document
+        for path in self.query.scores:
+            document = placed(document, path, hit.score)
+        return with_id(document)
 
     @property
     def skipped(self) -> dict[str, str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wormdb.bql.search.search import SearchQuery, is_text_score, parse_written_search, take_text
+from wormdb.bql.search.search import SearchQuery, is_text_score, parse_written_search, take_scores, take_text
 from wormdb.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from wormdb.format.path import Path
 
 __all__ = ["TextOptions", "may_have_text", "read_text_options"]
 
@@ -17,8 +20,8 @@ class TextOptions(NamedTuple):
     filter: Any
     options: Mapping[str, Any]
     search: SearchQuery | None
-    scores: tuple[str, ...] = ()
-    """The fields in which rows show their scores."""
+    scores: tuple[Path, ...] = ()
+    """The paths at which rows show their scores."""
 
 
 def may_have_text(written: object) -> bool:
@@ -43,19 +46,10 @@ def read_text_options(written: Any, options: Mapping[str, Any], what: str) -> Te
         reason = "search and page together: a page goes on in the order of a sort"
         raise InvalidRequestError(what, reason=reason, fix="use offset and limit")
     left = {name: value for name, value in options.items() if name != "search"}
-    select, scores = _shown(options.get("select"))
+    select, scores = take_scores(options.get("select"), what)
     left["select"] = select
     left["sort"] = _order(options.get("sort"), what)
     return TextOptions(rest, left, search, scores)
-
-
-def _shown(select: Any) -> tuple[Any, tuple[str, ...]]:
-    """A selection without scores, and the names of these; None if nothing else is selected."""
-    if not isinstance(select, Mapping):
-        return select, ()
-    scores = tuple(name for name, part in select.items() if is_text_score(part))
-    left = {name: part for name, part in select.items() if name not in scores}
-    return left or None, scores
 
 
 def _order(sort: Any, what: str) -> Any:

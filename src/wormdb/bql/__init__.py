@@ -11,6 +11,7 @@ PUBLIC = {
     "nearest": "the documents whose vectors are nearest to one",
     "numbers": "exact sums, and the arithmetic of updates",
     "parse": "filters as mappings, read into trees",
+    "places": "fields that are put into documents",
     "positions": "the element of an array that a filter matched",
     "projection": "the parts of a document that are shown",
     "regex": "regular expressions in linear time",

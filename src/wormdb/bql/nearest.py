@@ -162,7 +162,7 @@ def _checked_near(written: WrittenNear) -> Near:
     recall = _share(options.get("recall"), f"{name}.recall", mistakes)
     min_score = _number(options.get("min_score"), f"{name}.min_score", mistakes)
     exact = options.get("exact")
-    is_exact = False if exact is None else exact
+    is_exact = False if exact is None else exact if isinstance(exact, bool) else _scalar(exact)
     if not isinstance(is_exact, bool):
         mistakes.add(f"{name}.exact", f"it must be true or false, not {is_exact!r:.40}", "leave it out")
     distance = options.get("distance")
@@ -216,9 +216,15 @@ def _is_plain_array(value: Any) -> bool:
     return 1 <= len(value) <= VECTOR_DIMENSIONS_MAX and isfinite(value.dot(value))
 
 
-def _whole(value: object, place: str, mistakes: Mistakes) -> int:
+def _scalar(value: Any) -> Any:
+    """A single value of numpy as one of Python; anything else as it is."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+
+
+def _whole(value: Any, place: str, mistakes: Mistakes) -> int:
     if value is None:
         return _ROWS
+    value = value if type(value) is int else _scalar(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= NEAR_ROWS_MAX:
         reason = f"it must be a whole number from 1 to {NEAR_ROWS_MAX:,}, not {value!r:.40}"
         mistakes.add(place, reason, f"leave it out for {_ROWS}")
@@ -226,9 +232,10 @@ def _whole(value: object, place: str, mistakes: Mistakes) -> int:
     return value
 
 
-def _number(value: object, place: str, mistakes: Mistakes) -> float | None:
+def _number(value: Any, place: str, mistakes: Mistakes) -> float | None:
     if value is None:
         return None
+    value = value if type(value) is float else _scalar(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - not NaN
         mistakes.add(place, f"it must be a number, not {value!r:.40}", "leave it out")
         return None

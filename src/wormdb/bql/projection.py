@@ -344,6 +344,9 @@ class _ProjectionReader:
             if "." in str(text):
                 self.mistakes.add(here, "$elemMatch shows elements of a field at the top only", "show the whole array")
             self.path(text, at, None, self._first_match(operand[name], here))
+        elif name == "$meta":
+            reason = "only a text search shows its score so: textScore"
+            self.mistakes.add(here, reason, "use scored() of what is found, or aggregate with $vectorSearch")
         else:
             fix = did_you_mean(str(name), _OPERATORS)
             self.mistakes.add(here, f"there is no operator {str(name)[:40]} of projections", fix)

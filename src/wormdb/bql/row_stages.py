@@ -15,6 +15,7 @@ from wormdb.bql.accumulators import ACCUMULATORS, Accumulator, choose_plainest
 from wormdb.bql.aggregation import key_of
 from wormdb.bql.expression_functions import refuse
 from wormdb.bql.expressions import Expression, parse_expression, read_path
+from wormdb.bql.places import is_meta, placed
 from wormdb.bql.projection import Branch, Projection, Whole
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.key import encode_key
@@ -54,14 +55,15 @@ ONLY_ID: Final = Projection("include", Branch({"_id": Whole()}))
 
 
 class ComputedField(NamedTuple):
-    """A field that an expression gives."""
+    """A field that an expression gives, or the score of the row."""
 
     path: Path
-    value: Expression
+    value: Expression | None
+    """None for the score."""
 
 
 def is_computed(part: Any) -> bool:
-    """Whether a part of a $project is an expression, and not a field that is shown or left out."""
+    """Whether a part of a $project is an expression or a score, and not a field that is shown or left out."""
     if isinstance(part, str):
         return True
     if isinstance(part, list | tuple):
@@ -72,42 +74,31 @@ def is_computed(part: Any) -> bool:
     if name == "$slice":  # of a field by numbers, as in find; of an expression it has the expression first
         return isinstance(operand, list | tuple) and not isinstance(operand[0] if operand else 0, int)
     if isinstance(name, str) and name.startswith("$"):
-        return name not in {"$elemMatch", "$meta"}
+        return name != "$elemMatch"
     return is_computed(operand)
 
 
 def read_computed(written: Mapping[Any, Any], mistakes: Mistakes, at: str) -> list[ComputedField]:
-    """The fields of a $project or an $addFields that expressions give; `id` is `_id`. No requests."""
+    """The computed fields of a $project or an $addFields, given by dotted paths; `id` is `_id`. No requests."""
     found: list[ComputedField] = []
     for name, part in written.items():
         path: Any = mistakes.collect(f"{at}.{name}", lambda: parse_path(name))  # noqa: B023 - called at once
         if path is MISSING:
             continue
         place = ("_id", *path[1:]) if path[0] == "id" else tuple(path)
-        found.append(ComputedField(place, parse_expression(part, mistakes, f"{at}.{name}")))
+        if isinstance(part, Mapping) and not part:
+            mistakes.add(f"{at}.{name}", "an empty document is no value", 'write {"$literal": {}}')
+            continue
+        value = None if is_meta(part) else parse_expression(part, mistakes, f"{at}.{name}")
+        found.append(ComputedField(place, value))
     return found
 
 
-def compute(row: Document, shown: Document, fields: Iterable[ComputedField]) -> Document:
-    """`shown` with fields that are computed from `row`; one that is MISSING is left out. No requests."""
+def compute(row: Document, score: float | None, shown: Document, fields: Iterable[ComputedField]) -> Document:
+    """`shown` with fields that are computed from `row` and its score; one that is MISSING is left out. No requests."""
     for path, value in fields:
-        shown = _placed(shown, path, value(row))
+        shown = placed(shown, path, score if value is None else value(row))
     return shown
-
-
-def _placed(value: Any, path: Path, item: Any) -> Any:
-    """A copy of `value` with `item` at `path`, in each document of an array on the way."""
-    if not path:
-        return item
-    if type(value) is list:
-        return [_placed(element, path, item) for element in value]
-    made = dict(value) if type(value) is dict else {}
-    inner = _placed(made.get(path[0], MISSING), path[1:], item)
-    if inner is MISSING:
-        made.pop(path[0], None)
-    else:
-        made[path[0]] = inner
-    return made
 
 
 def replaced(root: Expression, row: Document) -> Document:
@@ -145,11 +136,11 @@ def parse_unwind(written: Any, mistakes: Mistakes, at: str) -> Callable[[Documen
         value = _direct(row, path)
         if type(value) is list and value:
             for number, item in enumerate(value):
-                made = _placed(row, path, item)
-                yield _placed(made, place, number) if place else made
+                made = placed(row, path, item)
+                yield placed(made, place, number) if place else made
         elif (value is not None and value is not MISSING and value != []) or keeps:
-            made = _placed(row, path, MISSING) if value == [] else row
-            yield _placed(made, place, None) if place else made
+            made = placed(row, path, MISSING) if value == [] else row
+            yield placed(made, place, None) if place else made
 
     return unwound
 

@@ -119,6 +119,10 @@ def _field(name: Any, direction: Any, place: str, report: ProblemReport) -> Sort
         descending, name = name.startswith("-"), name.removeprefix("-")
     elif _is_direction(direction):
         descending = _DIRECTIONS[direction]
+    elif isinstance(direction, Mapping) and "$meta" in direction:
+        reason = "only a text search sorts by its score so: textScore"
+        report.error(place, reason, "leave out the sort: the nearest and the best come first")
+        return None
     elif isinstance(name, str):
         report.error(place, f"{str(direction)[:40]!r} is not a direction", 'write "asc" or "desc", 1 or -1')
         return None

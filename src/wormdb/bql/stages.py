@@ -10,7 +10,7 @@ rows one after the other, on whole documents. A row has fields that are computed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -19,6 +19,7 @@ from wormdb.bql.match import compile_filter
 from wormdb.bql.mistakes import Mistakes
 from wormdb.bql.nearest import Near, parse_near
 from wormdb.bql.parse import parse_filter
+from wormdb.bql.places import check_overlaps, fields_of, is_meta, with_ways
 from wormdb.bql.projection import parse_projection, project
 from wormdb.bql.row_stages import (
     NOTHING,
@@ -50,6 +51,7 @@ WrittenStages: TypeAlias = "Sequence[Mapping[str, Any]]"
 CANDIDATES_MAX: Final = 10_000
 """What MongoDB takes as numCandidates."""
 
+_NO_ID: Final = parse_projection({"_id": 0})
 _VECTOR_SCORE: Final = "vectorSearchScore"
 _TEXT_SCORE: Final = "textScore"
 _VECTOR_OPTIONS: Final = ("index", "path", "queryVector", "numCandidates", "limit", "filter", "exact")
@@ -183,7 +185,11 @@ class _StageReader:
             return
         path = operand["path"]
         asked = {"vector": operand.get("queryVector"), "k": operand["limit"], "exact": operand.get("exact", False)}
+        before = len(self._mistakes.problems)
         near = self._mistakes.collect(at, lambda: parse_near({path: asked}), below=path)
+        for place, problem in enumerate(self._mistakes.problems[before:], before):
+            if problem.path == f"{at}.vector":
+                self._mistakes.problems[place] = replace(problem, path=f"{at}.queryVector")
         if near is not MISSING:
             self.query.near, self.query.index = near, operand.get("index")
 
@@ -230,10 +236,11 @@ class _StageReader:
             self._then(lambda rows: (row for row in rows if matches(row.document)))
 
     def _sort(self, _: int, operand: Any, at: str) -> None:
-        if isinstance(operand, Mapping) and any(map(_meta_of, operand.values())):
+        scores = [part["$meta"] for part in operand.values() if is_meta(part)] if isinstance(operand, Mapping) else []
+        if scores:
             if len(operand) > 1:
                 self._mistakes.add(at, "rows are sorted by their score, or by fields", "leave out the others")
-            self._check_score(_meta_of(next(iter(operand.values()))), at)
+            self._check_score(scores[0], at)
             if not (self._is_open and not self.query.options):  # the rows of a search come in this order
                 self._then(lambda rows: iter(sorted(rows, key=lambda row: -(row.score or 0.0))))
             return
@@ -275,22 +282,25 @@ class _StageReader:
         if not isinstance(operand, Mapping) or not operand:
             self._mistakes.add(at, "it must be a document of fields", 'write {"title": 1}')
             return
-        scores = self._scores(operand, at)
-        computed = self._computed({name: part for name, part in operand.items() if is_computed(part)}, at)
-        rest = {name: part for name, part in operand.items() if name not in scores and not is_computed(part)}
-        if (scores or computed) and not any(name not in {"_id", "id"} for name in rest):
-            # As in MongoDB, what is computed alone is shown with the id.
-            shown: Any = ONLY_ID if all(rest.values()) else NOTHING
-        else:
-            shown = self._mistakes.collect(at, lambda: parse_projection(rest))
+        parts = fields_of(operand, self._mistakes, at)
+        rest = {name: part for name, part in parts.items() if not is_computed(part)}
+        computed = self._computed({name: part for name, part in parts.items() if is_computed(part)}, rest, at)
+        shown: Any = self._mistakes.collect(at, lambda: parse_projection(rest)) if rest else ONLY_ID
         if shown is MISSING:
             return
-        if (scores or computed) and shown.mode == "exclude":
-            what = "a score" if scores else "a computed field"
-            self._mistakes.add(at, f"{what} goes with fields that are shown", "name those, or add it with $addFields")
+        if computed:
+            if shown == _NO_ID:
+                shown = NOTHING  # as in MongoDB, what is computed alone is shown with the id, or alone
+            if shown.mode == "exclude":
+                what = "a score" if any(value is None for _, value in computed) else "a computed field"
+                self._mistakes.add(
+                    at, f"{what} goes with fields that are shown", "name those, or add it with $addFields"
+                )
+            shown = with_ways(shown, [path for path, _ in computed])
         self._then(
             lambda rows: (
-                _with(row, compute(row.document, project(shown, row.document), computed), scores) for row in rows
+                row._replace(document=compute(row.document, row.score, project(shown, row.document), computed))
+                for row in rows
             )
         )
 
@@ -298,12 +308,21 @@ class _StageReader:
         if not isinstance(operand, Mapping) or not operand:
             self._mistakes.add(at, "it must be a document of fields", 'write {"total": {"$add": ["$a", "$b"]}}')
             return
-        scores = self._scores(operand, at)
-        computed = self._computed({name: part for name, part in operand.items() if name not in scores}, at)
-        self._then(lambda rows: (_with(row, compute(row.document, row.document, computed), scores) for row in rows))
+        computed = self._computed(fields_of(operand, self._mistakes, at), (), at)
+        self._then(
+            lambda rows: (
+                row._replace(document=compute(row.document, row.score, row.document, computed)) for row in rows
+            )
+        )
 
-    def _computed(self, written: Mapping[Any, Any], at: str) -> list[ComputedField]:
-        return read_computed(written, self._mistakes, at)
+    def _computed(self, written: Mapping[Any, Any], others: Iterable[Any], at: str) -> list[ComputedField]:
+        """Computed fields, which must not overlap each other or those that are shown."""
+        for name, part in written.items():
+            if is_meta(part):
+                self._check_score(part["$meta"], f"{at}.{name}")
+        found = read_computed(written, self._mistakes, at)
+        check_overlaps(others, [path for path, _ in found], self._mistakes, at)
+        return found
 
     def _unset(self, _: int, operand: Any, at: str) -> None:
         names = [operand] if isinstance(operand, str) else operand
@@ -312,7 +331,7 @@ class _StageReader:
             return
         shown = self._mistakes.collect(at, lambda: parse_projection(dict.fromkeys(names, 0)))
         if shown is not MISSING:
-            self._then(lambda rows: (_with(row, project(shown, row.document), ()) for row in rows))
+            self._then(lambda rows: (row._replace(document=project(shown, row.document)) for row in rows))
 
     def _count(self, _: int, operand: Any, at: str) -> None:
         if not isinstance(operand, str) or not _is_name(operand):
@@ -362,15 +381,6 @@ class _StageReader:
         self.query.score = None
         self._then(lambda rows: (ScoredRow(each, None) for each in stage(row.document for row in rows)))
 
-    def _scores(self, operand: Mapping[Any, Any], at: str) -> tuple[str, ...]:
-        """The fields in which a score is wanted."""
-        found = {name: meta for name, part in operand.items() if (meta := _meta_of(part)) is not None}
-        for name, meta in found.items():
-            if not _is_name(name):
-                self._mistakes.add(f"{at}.{name}", "a score is a field at the top", 'write "score"')
-            self._check_score(meta, f"{at}.{name}")
-        return tuple(found)
-
     def _check_score(self, meta: object, at: str) -> None:
         if meta == self.query.score:
             return
@@ -379,14 +389,6 @@ class _StageReader:
             return
         needed = "$vectorSearch" if meta == _VECTOR_SCORE else "$match with $text"
         self._mistakes.add(at, f"rows have no {meta}", f"begin with {needed}")
-
-
-def _meta_of(part: object) -> object:
-    return part["$meta"] if isinstance(part, Mapping) and len(part) == 1 and "$meta" in part else None
-
-
-def _with(row: ScoredRow, shown: Document, scores: Iterable[str]) -> ScoredRow:
-    return ScoredRow({**shown, **dict.fromkeys(scores, row.score)}, row.score)
 
 
 def _is_whole(value: Any, most: int | None = None, *, least: int = 1) -> bool:

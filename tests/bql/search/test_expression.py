@@ -64,6 +64,9 @@ def shown(tree: Expression | None) -> str:
         ("the red ... ! shoe", "(red & shoe)"),
         ("a - b", "(a & b)"),
         ("café*", "cafe*"),
+        (f"{'-' * 4_000}red", "red"),
+        (f"blue {'NOT ' * 999}red", "(blue & !red)"),
+        ('"title: red"', '"0/titl 1/red"'),
     ],
 )
 def test_a_search_is_read(text: str, tree: str) -> None:
@@ -88,7 +91,12 @@ def test_a_search_is_read(text: str, tree: str) -> None:
         ("red OR -blue", "it, or a side of OR in it, only says which words to leave out", 1),
         ("", "it has no word that can be found", 1),
         ("the ???", "it has no word that can be found", 1),
-        (f"{'(' * 60}a{')' * 60}", "brackets lie more than 50 deep", 52),
+        (f"{'(' * 60}a{')' * 60}", "brackets and fields lie more than 50 deep", 52),
+        (f"{'title:' * 600}a", "brackets and fields lie more than 50 deep", 307),
+        (f"{'-(' * 600}a{')' * 600}", "brackets and fields lie more than 50 deep", 103),
+        ("red title:", "nothing follows title:", 5),
+        ("title: red", "nothing follows title:", 1),
+        ("(title:)", "nothing follows title:", 2),
     ],
 )
 def test_a_mistake_is_told_with_its_place(text: str, reason: str, column: int) -> None:

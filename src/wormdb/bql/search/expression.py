@@ -290,8 +290,6 @@ class _SearchReader:
     # --- the grammar ---
 
     def _any(self, field: int | None, depth: int) -> Expression | None:
-        if depth > FILTER_DEPTH_MAX:
-            self.refuse(self._place, f"brackets lie more than {FILTER_DEPTH_MAX} deep")
         found = [self._all(field, depth)]
         while self._word() == "OR":
             self._take()
@@ -325,13 +323,21 @@ class _SearchReader:
         return _joined(AllWords, trees) if trees else None
 
     def _one(self, field: int | None, depth: int, kind: str) -> Expression | None:
-        if kind == "minus" or self._word() == "NOT":
+        if depth > FILTER_DEPTH_MAX:
+            self.refuse(self._place, f"brackets and fields lie more than {FILTER_DEPTH_MAX} deep")
+        is_excluded = False
+        while kind == "minus" or self._word() == "NOT":
             self._take()
             place, kind = self._start, self._peek()
             if kind in {"", "close"} or self._word() in {"AND", "OR"}:
                 self.refuse(place, "nothing follows NOT", "write the word to leave out behind it")
-            tree = self._one(field, depth, kind)
-            return None if tree is None else tree.child if isinstance(tree, WithoutWord) else WithoutWord(tree)
+            is_excluded = not is_excluded
+        tree = self._included(field, depth, kind)
+        if tree is None or not is_excluded:
+            return tree
+        return tree.child if isinstance(tree, WithoutWord) else WithoutWord(tree)
+
+    def _included(self, field: int | None, depth: int, kind: str) -> Expression | None:
         if kind == "open":
             return self._group(field, depth)
         if kind == "quote":
@@ -365,10 +371,13 @@ class _SearchReader:
             name, place = piece.partition(":")[0], self._start
             number = self._number(name, place)
             if is_bare_name and named is None:
-                return self._one(number, depth, self._peek())
+                return self._one(number, depth + 1, self._peek())
             self._place = place + len(name) + 1
-            kind = self._peek()
-            return self._one(number, depth, kind)
+            return self._one(number, depth + 1, self._peek())
+        if piece.endswith(":") and piece[:-1] in self._fields.names:
+            self.refuse(
+                self._start, f"nothing follows {piece}", f'write {piece}red, without a blank; or quote it: "{piece}"'
+            )
         is_prefix = piece.endswith("*") and not piece.endswith("**")
         tree = self.words(piece, field, is_prefix=is_prefix)
         if tree is None and is_prefix:

@@ -9,13 +9,24 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from wormdb.bql.mistakes import Mistakes
+from wormdb.bql.places import check_overlaps, fields_of
 from wormdb.bql.search.expression import parse_search, parse_text_search
 from wormdb.bql.search.fields import SearchFields, parse_fields
 from wormdb.bql.search.rank import Search
 from wormdb.errors import InvalidRequestError
+from wormdb.format.kinds import MISSING
+from wormdb.format.path import Path, parse_path
 from wormdb.schema.problems import did_you_mean
 
-__all__ = ["TEXT_SCORE", "SearchQuery", "WrittenSearch", "is_text_score", "parse_written_search", "take_text"]
+__all__ = [
+    "TEXT_SCORE",
+    "SearchQuery",
+    "WrittenSearch",
+    "is_text_score",
+    "parse_written_search",
+    "take_scores",
+    "take_text",
+]
 
 WrittenSearch: TypeAlias = "str | Mapping[str, Any] | SearchQuery"
 """'red shoes -leather "running shoe" adi*', or {"query": …} with index, or with fields, language and stop_words."""
@@ -115,6 +126,26 @@ def take_text(written: Mapping[str, Any]) -> tuple[Mapping[str, Any], SearchQuer
 def is_text_score(written: object) -> bool:
     """Whether this is {"$meta": "textScore"}. No requests."""
     return isinstance(written, Mapping) and dict(written) == {"$meta": TEXT_SCORE}
+
+
+def take_scores(select: Any, what: str) -> tuple[Any, tuple[Path, ...]]:
+    """A selection without scores, and the paths of these; None if nothing else is selected.
+
+    Raises InvalidRequestError, about `what`, for paths that cannot be or that overlap. No requests.
+    """
+    if not isinstance(select, Mapping):
+        return select, ()
+    mistakes = Mistakes()
+    fields = fields_of(select, mistakes, "select")
+    names = [name for name, part in fields.items() if is_text_score(part)]
+    if not names:
+        return select, ()
+    left = {name: part for name, part in fields.items() if name not in names}
+    parsed: list[Any] = [mistakes.collect(f"select.{name}", lambda: parse_path(name)) for name in names]  # noqa: B023 - called at once
+    paths = [("_id", *path[1:]) if path[0] == "id" else tuple(path) for path in parsed if path is not MISSING]
+    check_overlaps(left, paths, mistakes, "select")
+    mistakes.settle(what)
+    return left or None, tuple(paths)
 
 
 def _read_text(operand: object) -> SearchQuery:

@@ -26,7 +26,7 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.entry import Entry, LoggedBatch, encode_entry, entry_hash
-from wormdb.format.event import Nothing
+from wormdb.format.event import ExpirySet, Nothing
 from wormdb.settings import MISC_LEAD_MS_MAX
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
@@ -422,7 +422,7 @@ class Committer:
 
         What finishes transactions comes with the batches, unless one of these has events: then it comes before them.
         """
-        group = self._new_group()
+        group = self._new_group(waiting)
         if group.finished and any(pending.events for pending in waiting):
             return group.finishing, list(group.finished), {}
         accepted: list[LoggedBatch] = []
@@ -437,7 +437,7 @@ class Committer:
                 accepted += () if pending.prepare is not None else (outcome,)
                 continue
             if (accepted or group.prepared) and not isinstance(outcome, ApartError):
-                outcome = self._judge(self._new_group(), pending)
+                outcome = self._judge(self._new_group(waiting), pending)
             if isinstance(outcome, LoggedBatch | ApartError) or (group.is_crowded and isinstance(outcome, LockedError)):
                 is_awaited = True
             else:
@@ -449,8 +449,10 @@ class Committer:
             accepted += self._offers.take(group, accepted, self._head)
         return [*group.finishing, *accepted], [*group.finished, *group.prepared.values(), *events], refused
 
-    def _new_group(self) -> Group:
+    def _new_group(self, waiting: Sequence[Pending]) -> Group:
         has_expiry = bool(self._head.view().definition.expiries)
+        # The first batch of a collection brings its rule.
+        has_expiry = has_expiry or any(isinstance(event, ExpirySet) for each in waiting for event in each.events)
         return Group(self._head, self._collection, self._decided, self._misc.store_ms() if has_expiry else None)
 
     def _judge(self, group: Group, pending: Pending) -> LoggedBatch | Outcome:

@@ -37,10 +37,7 @@ from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, RemovedError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.change import LoggedBatch, LoggedChange
-from wormdb.format.event import (
-    TransactionFinished,
-    TransactionPrepared,
-)
+from wormdb.format.event import ExpirySet, TransactionFinished, TransactionPrepared
 from wormdb.schema.identity import format_sequence
 from wormdb.settings import ENTRY_BYTES_MAX
 from wormdb.system.types import LogNumber, WriteId
@@ -142,7 +139,7 @@ class Group:
             pending.guard.check(self._seen())
         if pending.events:
             self._jobs.check(pending.events)
-        batch = _BatchCheck(self, self._begun_at(pending))
+        batch = _BatchCheck(self, self._begun_at(pending), pending.events)
         self._check_apart([key for _, key in keyed if key is not None], prepares=pending.prepare is not None)
         self._fetch([key for operation, key in keyed if key is not None and looks_up(operation)])
         changes = tuple(change for operation, key in keyed for change in batch.apply(operation, key))
@@ -186,9 +183,12 @@ class Group:
                 self._over |= batch.changed
         self._pending = tuple(rest)
 
-    def is_over(self, held: StoredVersion | None) -> bool:
-        """Whether what is there counts as removed, because its time is over."""
-        rule = None if self._now_ms is None else self._view.definition.expiry
+    def is_over(self, held: StoredVersion | None, brought: Sequence[Event] = ()) -> bool:
+        """Whether what is there counts as removed, because its time is over: by the rule of a batch that brings one."""
+        definition = self._view.definition
+        if any(isinstance(event, ExpirySet) for event in brought):
+            definition = definition.after(brought, LogNumber(self.number))
+        rule = None if self._now_ms is None else definition.expiry
         return bool(rule and held and held.document and rule.is_over(held.document, self._now_ms or 0))
 
     def _end_touched(self, keyed: Sequence[tuple[Operation, bytes | None]]) -> None:
@@ -409,9 +409,10 @@ class Group:
 class _BatchCheck:
     """One batch in the making, on top of its group."""
 
-    def __init__(self, group: Group, begun: int) -> None:
+    def __init__(self, group: Group, begun: int, brought: Sequence[Event] = ()) -> None:
         self._group = group
         self._begun = begun
+        self._brought = brought
         self.changed: dict[bytes, StoredVersion] = {}
         self._first: dict[bytes, bytes | None] = {}
         self.numbered = 0
@@ -472,7 +473,7 @@ class _BatchCheck:
         """The end of a document that is over; None if it is not."""
         from wormdb.engine.state.expiry import end_of
 
-        return end_of(before) if before is not None and self._group.is_over(before) else None
+        return end_of(before) if before is not None and self._group.is_over(before, self._brought) else None
 
     def _from_trash(self, operation: Restore | Purge, before: StoredVersion | None) -> bytes:
         """The document in the trash; raises AlreadyExistsError, NotFoundError."""

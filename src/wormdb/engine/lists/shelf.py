@@ -6,6 +6,7 @@ Objects are immutable, so what one root needed is right for every other root tha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,7 @@ from wormdb.storage.store import ByteRange, coalesce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from hashlib import _Hash as Digest
 
     from wormdb.engine.lists.kind import ListKind
     from wormdb.engine.lists.postings import TextReader
@@ -109,6 +111,8 @@ class ListFolder:
     shelf: ListShelf
     folder: str
     scope: str
+    is_audit: bool = False
+    """Whether large objects that are streamed are held against their length and SHA-256 too, as small ones are."""
 
     def key(self, name: str) -> str:
         """The key of an object."""
@@ -230,8 +234,8 @@ class ListFolder:
     ) -> Iterator[tuple[bytes, StoredList]]:
         """The lists of some objects in order: all, or those of a span. Nothing is kept, and a few MiB are in memory.
 
-        For each object 1 GET if it is small, else 1 for its directory and 1 for each 4 MiB. Objects that have no list
-        of the span cost nothing, or their directory.
+        For each object 1 GET if it is small, else 1 for its directory and 1 for each 4 MiB, and one more in an audit.
+        Objects that have no list of the span cost nothing, or their directory.
         """
         for key, body in self._stream(span.parts_of(parts), span):
             if not span.has(key):
@@ -262,6 +266,7 @@ class ListFolder:
     ) -> Iterator[tuple[bytes, memoryview | StoredList]]:
         key, starts = self.key(part.name), directory.starts
         begin, count = pages.start, pages.stop
+        digest = sha256() if self.is_audit and len(pages) == len(directory.firsts) else None
         while begin < count:
             end = begin + 1
             while end < count and starts[end + 1] - starts[begin] <= STREAM_BYTES:
@@ -269,7 +274,22 @@ class ListFolder:
             with gone_is_old(key):
                 data = self.shelf.store.get_range(key, ByteRange(starts[begin], starts[end] - starts[begin]))
             yield from self._unpacked(directory, ((number, data) for number in range(begin, end)), starts[begin])
+            if digest is not None:
+                digest.update(data)
             begin = end
+        if digest is not None:
+            self._check_rest(part, digest)
+
+    def _check_rest(self, part: ListPart, digest: Digest) -> None:
+        """What is behind the pages that were read: the directory, and nothing more. 1 GET; raises CorruptionError."""
+        key = self.key(part.name)
+        with gone_is_old(key):
+            data = self.shelf.store.get_range(key, ByteRange(part.directory, part.length - part.directory + 1))
+        if len(data) > part.length - part.directory:
+            corrupt(key, f"it has more than the {part.length} bytes that are recorded for it")
+        digest.update(data)
+        if digest.digest() != part.sha256:
+            corrupt(key, "its SHA-256 is not the one that names it")
 
     def _unpacked(
         self, directory: Directory, bodies: Iterator[tuple[int, bytes]], base: int

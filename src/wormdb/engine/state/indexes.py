@@ -52,8 +52,14 @@ IndexEvent = IndexCreated | ListsCreated | IndexBuilding | IndexReady | IndexFai
 """The events that change the state of one index."""
 
 
-def check_index_name(name: str) -> None:
+def check_index_name(name: object) -> None:
     """Raise InvalidRequestError unless an index may have this name."""
+    if not isinstance(name, str):
+        raise InvalidRequestError(
+            f"{name!r:.100} is no name of an index",
+            reason="it must be a string",
+            fix="use a short name such as byEmail",
+        )
     if name in {PRIMARY, OWNERS.name}:
         kept = "the primary index is always there" if name == PRIMARY else "it is kept for blobs"
         raise InvalidRequestError(f"index {name}", reason=kept, fix="choose another name")

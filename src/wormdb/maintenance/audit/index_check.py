@@ -73,8 +73,6 @@ class IndexCheck:
     """Whether it must be built again."""
     is_refused: bool = False
     """Whether the documents themselves do not fit it: no repair helps."""
-    is_unreadable: bool = False
-    """Whether it cannot be told what documents should have in it."""
     _sums: Counter[int] = field(default_factory=Counter)
     _count: int = 0
     _arrays: tuple[bool, ...] = ()

@@ -83,12 +83,12 @@ def verify(
 ) -> Verification:
     """What is wrong with a collection, all of it; nothing is written.
 
-    1 GET for each entry of the log and for each object that the root names, and 3 for the end of the log; 2 for blocks
-    of jobs that no merge has taken in yet; 1 for each 4 MiB of blobs that documents refer to; 1 for each transaction
-    that is pending. With `unreferenced` also 1 LIST for each 1,000 objects, to find those that no root names. In memory
-    are a block for each run, the filter of one index, about 100 bytes for each entry of the log and 200 for each blob.
-    Where an index differs from the documents, these are read once more to name them. Raises UnavailableError,
-    PermissionDeniedError.
+    1 GET for each entry of the log and for each object that the root names, and 3 for the end of the log; of an object
+    of lists above 1 MiB 1 more, and 1 for each 4 MiB; 2 for blocks of jobs that no merge has taken in yet; 1 for each 4
+    MiB of blobs that documents refer to; 1 for each transaction that is pending. With `unreferenced` also 1 LIST for
+    each 1,000 objects, to find those that no root names. In memory are a block for each run, the filter of one index,
+    about 100 bytes for each entry of the log and 200 for each blob. Where an index differs from the documents, these
+    are read once more to name them. Raises UnavailableError, PermissionDeniedError.
     """
     examined = examine(site, told=told)
     if unreferenced and examined.state.root is not None:
