@@ -71,7 +71,7 @@ _Place: TypeAlias = "tuple[str, bytes]"
 class VectorBlock(msgspec.Struct, frozen=True, eq=False):
     """Entries of which the codes lie in one array."""
 
-    codes: Codes
+    codes: Any
     """A row of int8 for each, as it is stored."""
     factors: Any
     """What their scores are made of besides, as `VectorKind.make_factors` has it: a column for each.
