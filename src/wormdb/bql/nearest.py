@@ -6,6 +6,7 @@ the same score in every process and by every plan, and ties, which are broken by
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ WrittenNear: TypeAlias = "Mapping[str, Any] | Near"
 """{"embedding": {"vector": [0.1, …], "k": 10}}; also recall, exact, min_score, distance."""
 
 _ROWS: Final = 10
+_SINGLE: Final = "<f4" if sys.byteorder == "little" else ">f4"
+"""What numpy calls float32 of this machine."""
 _NUMBERS: Final = frozenset({int, float})
 _PLAIN: Final = {"vector", "k"}
 _KNOWN: Final = ("vector", "k", "recall", "exact", "min_score", "distance")
@@ -208,7 +211,7 @@ def _plain_number(value: Any) -> Any:
 
 def _is_plain_array(value: Any) -> bool:
     """Whether it is an array of numpy with finite float32 of one row, as most embeddings are."""
-    if getattr(value, "dtype", None) != "float32" or getattr(value, "ndim", None) != 1:
+    if getattr(getattr(value, "dtype", None), "str", None) != _SINGLE or getattr(value, "ndim", None) != 1:
         return False
     if not hasattr(value, "tobytes"):  # a column of pandas, say
         return False

@@ -96,8 +96,9 @@ def told(pieces: Sequence[VectorPiece | PickedPiece]) -> list[tuple[bytes, bytes
     """The entries of pieces that count: key, code and factor."""
     found = []
     for piece in pieces:
-        for row, code in enumerate(piece.codes):
-            factor = float(piece.factors[0, row])
+        codes, factors = piece.rows_of()
+        for row, code in enumerate(codes):
+            factor = float(factors[0, row])
             assert piece.has_hidden or not isnan(factor)
             if not isnan(factor):
                 found.append((piece.key(row), code.tobytes(), factor))

@@ -88,8 +88,7 @@ class NearestReader:
         # Another thread may make the tail anew meanwhile: this one goes by its own.
         self._tail = made = self._tail or self._encode_tail()
         tail, touched = made.block, self.reader.touched
-        pieces, scores = self._scored(near, probes, among, tail)
-        starts = list(accumulate([len(piece) for piece in pieces], initial=0))
+        pieces, starts, scores = self._scored(near, probes, among, tail)
         seen: set[bytes] = set()
         for places, values in _best_first(scores, first):
             found: list[tuple[float, bytes]] = []
@@ -108,27 +107,31 @@ class NearestReader:
 
     def _scored(
         self, near: Near, probes: int | None, among: AbstractSet[bytes] | None, tail: VectorBlock
-    ) -> tuple[list[VectorPiece | PickedPiece], Floats | Singles]:
-        """The entries of the lists that are read and of the tail, and their rough scores, minus infinity for none."""
+    ) -> tuple[list[VectorPiece | PickedPiece], list[int], Floats | Singles]:
+        """The entries of the lists that are read and of the tail, where those of each piece begin, and rough scores.
+
+        These are minus infinity for entries that do not count.
+        """
         numpy = load_numpy()
         given = near.vector if isinstance(near.vector, array) else array("f", near.vector)
         code, scales = encode_vector(numpy.frombuffer(given, numpy.float32))
         self.is_asked = True
-        pieces: list[VectorPiece | PickedPiece] = [*self._read(code, scales, probes)]
-        if among is not None and len(among) * _FEW_SHARE <= sum(map(len, pieces)):
+        read = self._read(code, scales, probes)
+        pieces: list[VectorPiece | PickedPiece] = [*read]
+        if among is not None and len(among) * _FEW_SHARE <= sum([piece.stop - piece.start for piece in read]):
             hashes = numpy.fromiter(map(hash, among), "int64", len(among))
-            picked = [piece.pick(hashes) for piece in pieces if isinstance(piece, VectorPiece)]
-            pieces = [piece for piece in picked if piece is not None]
+            pieces = [piece for piece in [piece.pick(hashes) for piece in read] if piece is not None]
         if len(tail.codes):
             pieces.append(VectorPiece(tail, 0, len(tail.codes)))
         if not pieces:
-            return pieces, numpy.empty(0)
-        factors = numpy.concatenate([piece.factors for piece in pieces], axis=1)
-        products = multiply_parts([piece.codes for piece in pieces], code)
-        scores = rough_scores(self.kind.distance, products, factors, float(scales[0]))
+            return pieces, [0], numpy.empty(0)
+        parts, factors = zip(*[piece.rows_of() for piece in pieces], strict=True)
+        products = multiply_parts(parts, code)
+        joined = numpy.concatenate(factors, axis=1)
+        scores = rough_scores(self.kind.distance, products, joined, float(scales[0]))
         if True in [piece.has_hidden for piece in pieces]:
             scores = numpy.where(numpy.isnan(scores), -numpy.inf, scores)
-        return pieces, scores
+        return pieces, list(accumulate(map(len, parts), initial=0)), scores
 
     def prepare(self) -> None:
         """Read what `candidates` needs before its lists: 1 GET for what was learned and for each object, one round."""

@@ -90,18 +90,10 @@ class VectorPiece(msgspec.Struct, frozen=True, eq=False):
     has_hidden: bool = False
     """Whether some may not count."""
 
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    @property
-    def codes(self) -> Any:
-        """A row of int8 for each."""
-        return self.block.codes[self.start : self.stop]
-
-    @property
-    def factors(self) -> Any:
-        """As `VectorBlock`."""
-        return self.block.factors[:, self.start : self.stop]
+    def rows_of(self) -> tuple[Any, Any]:
+        """A row of int8 for each, and their factors, as `VectorBlock` has them."""
+        block, rows = self.block, slice(self.start, self.stop)
+        return block.codes[rows], block.factors[:, rows]
 
     def key(self, row: int) -> bytes:
         """The key of the id of an entry."""
@@ -123,18 +115,9 @@ class PickedPiece(msgspec.Struct, frozen=True, eq=False):
     rows: Any
     has_hidden: bool = False
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def codes(self) -> Any:
+    def rows_of(self) -> tuple[Any, Any]:
         """As `VectorPiece`."""
-        return self.block.codes.take(self.rows, axis=0)
-
-    @property
-    def factors(self) -> Any:
-        """As `VectorPiece`."""
-        return self.block.factors.take(self.rows, axis=1)
+        return self.block.codes.take(self.rows, axis=0), self.block.factors.take(self.rows, axis=1)
 
     def key(self, row: int) -> bytes:
         """As `VectorPiece`."""

@@ -71,7 +71,7 @@ def resolve(near: Near, facts: Facts) -> Near:
     by several distances and none was given, and for a vector of another length than the index has.
     """
     what = f"near {near.field}"
-    distances = list(dict.fromkeys(each.distance for each in facts.vectors if each.path == near.path))
+    distances = list({each.distance: None for each in facts.vectors if each.path == near.path})
     if near.distance is None and len(distances) > 1:
         raise InvalidRequestError(
             what,

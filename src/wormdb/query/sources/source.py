@@ -378,8 +378,10 @@ class Facts:
 
     def find_vectors(self, path: Path, distance: Distance | None = None) -> VectorFacts | None:
         """The first index of the vectors at a path that can answer, by one distance or by any."""
-        usable = (each for each in self.vectors if each.is_ready and each.path == path)
-        return next((each for each in usable if distance in {None, each.distance}), None)
+        for each in self.vectors:
+            if each.is_ready and each.path == path and (distance is None or distance == each.distance):
+                return each
+        return None
 
     def find_vectors_named(self, name: str) -> VectorFacts | None:
         """The index of vectors of that name, if it can answer."""
