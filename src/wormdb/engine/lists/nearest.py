@@ -221,9 +221,9 @@ def _best_first(scores: Floats | Singles, size: int) -> Iterator[tuple[Any, Any]
         least = -numpy.inf
         if 8 * size < len(scores):
             # As many scores as there are groups with one are at least as good as the worst of the best of these.
-            best = numpy.maximum.reduceat(scores, numpy.arange(0, len(scores), len(scores) // (4 * size)))
-            best.partition(len(best) - size)
-            least = best[len(best) - size]
+            width = len(scores) // (4 * size)
+            groups = scores[: 4 * size * width].reshape(4 * size, width)
+            least = sorted(numpy.maximum.reduce(groups, axis=1).tolist())[-size]
         is_next = scores >= least if least > -numpy.inf else scores > least
         if above < numpy.inf:
             is_next &= scores < above
@@ -231,9 +231,7 @@ def _best_first(scores: Floats | Singles, size: int) -> Iterator[tuple[Any, Any]
         found = scores[some]
         if len(found) > size:
             # Near ones lie side by side, so that few groups have most of them.
-            ordered = found.copy()
-            ordered.partition(len(ordered) - size)
-            least = ordered[len(ordered) - size]
+            least = sorted(found.tolist())[-size]
             is_best = found >= least
             some, found = some[is_best], found[is_best]
         yield some, found

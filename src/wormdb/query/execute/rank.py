@@ -138,6 +138,8 @@ class ManyScorer:
         self._own = np.frombuffer(given, np.float32).astype(np.float64)
         self._greatest = float(np.abs(self._own).max())
         """The greatest number, without the sign."""
+        self._length = 0.0
+        """That of the vector, once something was scored by it."""
 
     def choose(self, vectors: Sequence[array[float]], k: int, bound: float) -> list[int]:
         """The places of all vectors that may be among the best `k`, and may have a score of `bound`."""
@@ -189,9 +191,9 @@ class ManyScorer:
             return [1.0 / (1.0 + total) for total in _sum_exactly(rows[:-1], apart * apart)]
         rows *= own
         *totals, square = _sum_exactly(rows, max(greatest, self._greatest) * self._greatest)
+        length = self._length = sqrt(square)
         if distance == "dot_product":
             return [(1.0 + total) / 2.0 for total in totals]
-        length = sqrt(square)
         products = [length * other for other in lengths]
         return [
             (1.0 + max(-1.0, min(1.0, total / product))) / 2.0 if product else None
@@ -217,7 +219,7 @@ class ManyScorer:
         from wormdb.engine.lists.nearest import CODE_STEPS  # exact scores need no lists
 
         step, own = row.greatest / CODE_STEPS, self._greatest / CODE_STEPS
-        length, own_length = row.length or 1.0, sqrt(float(self._own @ self._own)) or 1.0
+        length, own_length = row.length or 1.0, self._length or 1.0
         if self._near.distance == "dot_product":
             return 2.0 * hypot(own * length, step * own_length) / sqrt(12.0)
         if self._near.distance == "cosine":
