@@ -136,9 +136,9 @@ def multiply_parts(parts: Sequence[Codes], code: Codes) -> Floats | Singles:
     for rows in parts:
         for first in range(0, len(rows), _MANY_ROWS):
             some = rows[first : first + _MANY_ROWS]
-            stop = start + len(some)
-            numpy.copyto(wide[: len(some)], some)
-            numpy.dot(wide[: len(some)], right, out=made[start:stop])
+            near, stop = wide[: len(some)], start + len(some)
+            numpy.copyto(near, some)
+            numpy.dot(near, right, out=made[start:stop])
             start = stop
     return made  # type: ignore[no-any-return] # numpy is loaded late
 

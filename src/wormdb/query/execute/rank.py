@@ -305,13 +305,13 @@ def _sum_exactly(rows: Any, greatest: float) -> list[float]:
     large = ldexp(1.0, frexp(greatest)[1] + int(count + 1).bit_length())
     leading = rows + large
     leading -= large
-    sums, rests = leading.sum(axis=1), (rows - leading).sum(axis=1)
+    sums, rests = leading.sum(axis=1).tolist(), (rows - leading).sum(axis=1).tolist()
     # Each of what is left is at most 2**-53 of it, and each addition is off by 2**-53 of the sum at most; twice that.
     error = large * ldexp(float(count * count), 1 - 106)
-    totals: list[float] = (sums + rests).tolist()
-    for row in ((sums + (rests - error)) != (sums + (rests + error))).nonzero()[0].tolist():
-        totals[row] = fsum(rows[row].tolist())
-    return totals
+    return [
+        total + rest if total + (rest - error) == total + (rest + error) else fsum(rows[row].tolist())
+        for row, (total, rest) in enumerate(zip(sums, rests, strict=True))
+    ]
 
 
 def _make_many(near: Near) -> ManyScorer | None:
