@@ -131,18 +131,23 @@ class Sharing(Draws):
 
     def _round(self) -> list[list[Any]]:
         """What each thread does: those that ask, and the two that write before all others ask, or meanwhile."""
-        writes = [[self._step() for _ in range(self._one_of((1, 1, 2)))], [self._step()] if self.likely(0.3) else []]
-        is_quiet, is_same = self.likely(0.7), self.likely(0.8)
-        first = self._question()
+        is_quiet = self.likely(0.5)
+        # Others first ask a new state; or some go on with an old one, of which nothing is kept any more.
+        first: list[Any] = [("batch", self._batch(3, 0.25))]
+        if not is_quiet:
+            first += [("forward", None)]
+        writes = [[*first, self._step()] if self.likely(0.3) else first, [self._step()] if self.likely(0.3) else []]
+        question, is_same = self._question(), self.likely(0.8)
         asked = [
-            [first if is_same else self._question(), *([self._question()] if self.likely(0.5) else [])]
+            [question if is_same else self._question(), *([self._question()] if self.likely(0.5) else [])]
             for _ in range(ASKERS)
         ]
-        before, after = (writes, [[], []]) if is_quiet else ([[], []], writes)
+        nothing: list[list[Any]] = [[], []]
+        before, after = (writes, nothing) if is_quiet else (nothing, writes)
         return [*([[], each] for each in asked), *([before[place], after[place]] for place in (0, 1))]
 
     def _step(self) -> tuple[str, Any]:
-        verb = self.pick(*["batch"] * 5, *["forward"] * 3, "rebuild", "renew", "vectors", "words")
+        verb = self.pick(*["batch"] * 4, *["forward"] * 4, "rebuild", "renew", "vectors", "words")
         return verb, self._batch(1 + int(self.between(0, 4)), 0.25) if verb == "batch" else None
 
     def _batch(self, count: int, deleted: float) -> dict[int, Any]:
@@ -152,7 +157,7 @@ class Sharing(Draws):
 
     def _row(self) -> dict[str, Any]:
         # The greatest number of each is 127, and all are whole: codes are exact then.
-        vector = [self._one_of((-127.0, 127.0)), 21.0 * self._one_of(range(-6, 7))]
+        vector: list[float] = [self._one_of((-127.0, 127.0)), 21.0 * self._one_of(range(-6, 7))]
         vector = vector if self.likely(0.5) else vector[::-1]
         return {"n": self._one_of(range(4)), "v": vector if self.likely(0.9) else None, "text": self._one_of(TEXTS)}
 
@@ -255,10 +260,11 @@ class Sharing(Draws):
 
 def found_by(things: Collection[Document], question: dict[str, Any]) -> Any:
     """The ids and scores that a question finds."""
-    kind, options = question["kind"], {}
+    kind = question["kind"]
+    options: dict[str, Any] = {}
     if kind != "search":
-        near = {"vector": question["own"], "k": question["k"]}
-        near |= {"exact": {"exact": True, "distance": "euclidean"}, "few": {}}.get(kind, {"recall": 1.0})
+        near: dict[str, Any] = {"vector": question["own"], "k": question["k"]}
+        near |= {"exact": {"exact": True, "distance": "euclidean"}}.get(kind, {"recall": 0.4 if kind == "few" else 1.0})
         options["near"] = {"v": near}
     if kind in {"search", "both"}:
         named = {"query": question["text"], "fields": ["text"]}
@@ -358,7 +364,7 @@ def play_sharing(seed: int, rounds: int = ROUNDS) -> Sharing:
         turns = stack.enter_context(turns_at_lines(seed, lines, stalls, PACKAGES))
         options = wormdb.Settings(forward="manual", forward_interval_ms=0)
         if draws.likely(0.3):
-            options = replace(options, cache_bytes=int(draws.pick("60000", "0")))
+            options = replace(options, cache_bytes=int(draws.between(0, 100_000)))
         if draws.likely(0.1):  # then batches are attached as blocks, which takes long
             options = replace(options, block_bytes=500, stage_bytes=400)
         store = MemoryStore()

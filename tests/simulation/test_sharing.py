@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.sharing import REFUSED, play_sharing
 from tests.simulation.seeds import chunks
+from tests.simulation.sharing import REFUSED, play_sharing
 
 
 @pytest.mark.parametrize("seeds", chunks(0, 8, 400, 4))
