@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LineTurns", "TurnsStore", "turns_at_lines"]
 
-STALL_MS = 0.5
+STALLS_MS = (0.5, 5.0)
+"""Tasks that do not stall take no time: one that stalls goes on when all others stall too, or when these are over."""
 WRITING_LINES = 10
 """As so many others count lines after one that writes what others may see: there they stop more often."""
 EVENTS_MAX = 2_000_000
@@ -42,7 +43,7 @@ class LineTurns:
     """Tasks that stop after about `lines` lines each time."""
 
     def __init__(self, seed: int, lines: float, stalls: float, packages: Sequence[str]) -> None:
-        """Without tasks. Of all stops `stalls` last until no other task can go on; other lines are not looked at."""
+        """Without tasks. `stalls` is the share of stops that take time. Other lines are not looked at."""
         self.chance = SeededChance(seed)
         self.scheduler = Scheduler(self.chance, events_max=EVENTS_MAX)
         self.trail: list[tuple[str, str, int]] = []
@@ -69,7 +70,8 @@ class LineTurns:
         """Another task may go on now, or this one; outside of tasks nothing happens."""
         if self.scheduler.owns_thread():
             self._left = self._draw()
-            self.scheduler.sleep(STALL_MS if self.chance.fraction() < self._stalls else 0)
+            is_stall = self.chance.fraction() < self._stalls
+            self.scheduler.sleep(STALLS_MS[int(self.chance.fraction() * len(STALLS_MS))] if is_stall else 0)
 
     def _draw(self) -> int:
         return 1 + int(-math.log(1.0 - self.chance.fraction()) * self._lines)
