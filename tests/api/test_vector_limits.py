@@ -199,3 +199,13 @@ def test_a_vector_whose_square_is_beyond_float32_is_found_last() -> None:
         things.forward()
         found = things.find(near={"v": {"vector": [2.0, 1.0], "k": 10}}, select=["_id"]).to_list()
         assert [row["id"] for row in found] == ["near", "far"]
+
+
+@pytest.mark.parametrize("question", [np.full(4, 3e38, np.float32), np.full(8, 3e38, np.float32)[::2]])
+def test_a_question_whose_square_is_beyond_float32_is_asked_without_a_warning(question: Any) -> None:
+    with wormdb.connect(MemoryStore()) as database:
+        things = database["things"]
+        things.create_vector_index("v", dimensions=4, distance="euclidean")
+        things.insert_many([{"id": number, "v": [number * 1e38] * 4} for number in range(4)])
+        found = things.find(near={"v": {"vector": question, "k": 2}}, select=["_id"])
+        assert [row["id"] for row in found] == [3, 2]

@@ -215,8 +215,8 @@ def _is_plain_array(value: Any) -> bool:
         return False
     if not hasattr(value, "tobytes"):  # a column of pandas, say
         return False
-    # A single one that is not finite makes the product so too; those of very long vectors are checked one by one.
-    return 1 <= len(value) <= VECTOR_DIMENSIONS_MAX and isfinite(value.dot(value))
+    # A single one that is not finite makes the sum so too; that of as many finite ones is finite in float64.
+    return 1 <= len(value) <= VECTOR_DIMENSIONS_MAX and isfinite(value.sum(dtype="d"))
 
 
 def _scalar(value: Any) -> Any:
