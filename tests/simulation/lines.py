@@ -34,6 +34,7 @@ __all__ = ["LineTurns", "TurnsStore", "turns_at_lines"]
 
 STALLS_MS = (0.5, 5.0)
 """Tasks that do not stall take no time: one that stalls goes on when all others stall too, or when these are over."""
+LATE_MS = 50.0
 WRITING_LINES = 10
 """As so many others count lines after one that writes what others may see: there they stop more often."""
 EVENTS_MAX = 2_000_000
@@ -50,6 +51,8 @@ class LineTurns:
         """Where tasks stopped: the task, the function and the line."""
         self._lines, self._stalls = lines, stalls
         self._left = self._draw()
+        self._late: dict[str, int] = {}
+        """By task after how many of its lines it stops until all others are done."""
         self._folders = tuple(_folder(package) for package in packages)
         self._codes: dict[CodeType, frozenset[int] | None] = {}
         """The lines after which it matters most who goes on; None for code that is not followed."""
@@ -73,6 +76,19 @@ class LineTurns:
             is_stall = self.chance.fraction() < self._stalls
             self.scheduler.sleep(STALLS_MS[int(self.chance.fraction() * len(STALLS_MS))] if is_stall else 0)
 
+    def be_late(self, lines: int) -> None:
+        """After so many of its lines the current task stops until all others wait for it."""
+        self._late[self.scheduler.current.name] = lines
+
+    def _look_late(self) -> None:
+        name = self.scheduler.current.name
+        left = self._late.get(name)
+        if left == 0:
+            del self._late[name]
+            self.scheduler.sleep(LATE_MS)
+        elif left is not None:
+            self._late[name] = left - 1
+
     def _draw(self) -> int:
         return 1 + int(-math.log(1.0 - self.chance.fraction()) * self._lines)
 
@@ -95,6 +111,8 @@ class LineTurns:
             if event == "line":
                 self._left -= WRITING_LINES if is_after else 1
                 is_after = frame.f_lineno in writing
+                if self._late:
+                    self._look_late()
                 if self._left <= 0:
                     self.trail.append((self.scheduler.current.name, frame.f_code.co_qualname, frame.f_lineno))
                     self.stop()

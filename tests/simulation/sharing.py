@@ -55,6 +55,8 @@ LINES: Final = (4.0, 8.0, 12.0, 20.0, 60.0)
 """After how many lines threads stop, about."""
 STALLS: Final = (0.1, 0.2, 0.3)
 """Which share of the stops lasts until others have gone on for long."""
+LATE_LINES: Final = 400
+"""Within so many lines one thread stops until all others are done."""
 SEARCHES: Final = ("red", "red shoe", "shoe OR blue", "-red blue", '"red shoe"', "sh*")
 TEXTS: Final = ("red shoe", "blue", "shoe red blue", "red")
 FILTERS: Final[tuple[dict[str, Any], ...]] = (
@@ -66,7 +68,7 @@ FILTERS: Final[tuple[dict[str, Any], ...]] = (
 FIELDS: Final = parse_fields(["text"], None)
 ASKED: Final = ([127.0, 0.0], [127.0, 127.0], [-127.0, 64.0])
 DISTANCES: Final[tuple[Distance, ...]] = ("euclidean", "dot_product", "cosine")
-KINDS: Final = ("near", "near", "near", "near", "few", "few", "exact", "search", "both")
+KINDS: Final = ("near", "near", "near", "near", "few", "few", "few", "exact", "search", "both")
 """The nearest by all lists, by some, and by all documents; words; both."""
 REFUSED: Final = "refused"
 
@@ -133,16 +135,18 @@ class Sharing(Draws):
     def _round(self) -> list[list[Any]]:
         """What each thread does: those that ask, and the two that write before all others ask, or meanwhile."""
         is_quiet = self.likely(0.5)
-        # Others first ask a new state; or some go on with an old one, of which nothing is kept any more.
+        question, is_same = self._question(), self.likely(0.8)
         first: list[Any] = [("batch", self._batch(3, 0.25))]
         if not is_quiet:
-            first += [("forward", None)]
+            # Lists are of a newer state then, while one goes on with an older one.
+            first += [("forward", None), ("ask", question)]
         writes = [[*first, self._step()] if self.likely(0.3) else first, [self._step()] if self.likely(0.3) else []]
-        question, is_same = self._question(), self.likely(0.8)
         asked = [
             [question if is_same else self._question(), *([self._question()] if self.likely(0.5) else [])]
             for _ in range(ASKERS)
         ]
+        if not is_quiet:
+            asked[0][0] = {**asked[0][0], "late": int(self.between(0, LATE_LINES))}
         nothing: list[list[Any]] = [[], []]
         before, after = (writes, nothing) if is_quiet else (nothing, writes)
         return [*([[], each] for each in asked), *([before[place], after[place]] for place in (0, 1))]
@@ -195,7 +199,9 @@ class Sharing(Draws):
 
     def _write(self, place: int, verb: str, what: Any) -> None:
         things = self.databases[place]["things"]
-        if verb == "batch":
+        if verb == "ask":
+            self._ask(self.databases[0], what)
+        elif verb == "batch":
             self._save(place, things, {number: row for number, row in what.items() if number % 2 == place})
         elif verb == "forward":
             things.forward()
@@ -241,6 +247,8 @@ class Sharing(Draws):
     # --- questions ---
 
     def _ask(self, database: Database, question: dict[str, Any]) -> None:
+        if "late" in question:
+            self.turns.be_late(question["late"])
         changes = [*self.written, self.vectors, self.words]
         begins = [each.done for each in changes]
         try:
