@@ -433,22 +433,21 @@ def _is_usable(stored: IndexRoot | None, index: Index) -> bool:
 class EngineSource:
     """One view of one ledger. Costs what the view's own reads cost; what is learned of its root is kept."""
 
-    __slots__ = ("_facts", "_known", "ledger", "view")
+    __slots__ = ("_known", "facts", "ledger", "view")
+    facts: Facts
+    """As `QuerySource`, made when they are first asked for. Raises CorruptionError for a damaged root."""
 
     def __init__(self, view: View, ledger: Ledger) -> None:
         """No requests."""
         self.view = view
         self.ledger = ledger
         self._known = knowledge_of(view)
-        self._facts: Facts | None = None
 
-    @property
-    def facts(self) -> Facts:
-        """As `QuerySource`, made when they are first asked for. Raises CorruptionError for a damaged root."""
-        made = self._facts  # not `cached_property`, which takes a lock: every query comes here
-        if made is None:
-            made = self._facts = self._known.facts(self.view, self.ledger)
-        return made
+    def __getattr__(self, name: str) -> Facts:
+        if name != "facts":  # not `cached_property`, which takes a lock: every query comes here
+            raise AttributeError(name)
+        self.facts = self._known.facts(self.view, self.ledger)
+        return self.facts
 
     def scan(
         self,
