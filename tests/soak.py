@@ -104,6 +104,10 @@ def chases(*options: str) -> Callable[[int], Command]:
     return lambda seed: Command(("-m", "tests.simulation.chasing", f"{seed}:{SEEDS_A_RUN}", *options))
 
 
+def sharing(seed: int) -> Command:
+    return Command(("-m", "tests.simulation.sharing", f"{seed}:{SEEDS_A_RUN}"))
+
+
 def transfers(test: str) -> Callable[[int], Command]:
     where = f"tests/processes/test_transfers.py::{test}"
     return lambda seed: pytest(where, WORMDB_KILLS=str(KILLS), WORMDB_KILL_SEED=str(seed))
@@ -135,6 +139,7 @@ def parts() -> list[Part]:
         Part("kills on a folder", "kills", KILLS, kills("test_on_a_folder")),
         Part("simulation with garbage collection", "seeds", SEEDS_A_RUN, simulation("--gc")),
         Part("readers of a log that grows", "seeds", SEEDS_A_RUN, chases()),
+        Part("threads that share lists", "seeds", SEEDS_A_RUN, sharing),
         Part("kills on S3", "kills", KILLS, kills("test_on_s3_behind_a_proxy_that_loses_answers")),
         Part("transactions", "seeds", SEEDS_A_RUN, transactions()),
         Part("transactions in a rush", "seeds", SEEDS_A_RUN, transactions("--focus", "rush")),

@@ -7,6 +7,7 @@ vectors are exact, so an answer by all lists is known: it must be that of one st
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -388,3 +389,16 @@ def play_sharing(seed: int, rounds: int = ROUNDS) -> Sharing:
         played = Sharing(seed, turns, (one, other), chance)
         played.play(rounds)
     return played
+
+
+if __name__ == "__main__":
+    first, _, seeds = sys.argv[1].partition(":")
+    failed = 0
+    for one in range(int(first), int(first) + int(seeds)):
+        try:
+            play_sharing(one)
+        except Exception as error:  # noqa: BLE001 - all seeds are tried
+            failed += 1
+            sys.stdout.write(f"seed {one}: {type(error).__name__}: {str(error)[:900]}\n")
+    sys.stdout.write(f"{seeds} seeds, {failed} failed\n")
+    sys.exit(1 if failed else 0)
