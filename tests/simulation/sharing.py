@@ -69,7 +69,7 @@ FILTERS: Final[tuple[dict[str, Any], ...]] = (
 FIELDS: Final = parse_fields(["text"], None)
 ASKED: Final = ([127.0, 0.0], [127.0, 127.0], [-127.0, 64.0])
 DISTANCES: Final[tuple[Distance, ...]] = ("euclidean", "dot_product", "cosine")
-KINDS: Final = ("near", "near", "near", "near", "few", "few", "few", "exact", "search", "both")
+KINDS: Final = ("near", "near", "near", "near", "near", "few", "exact", "search", "both")
 """The nearest by all lists, by some, and by all documents; words; both."""
 REFUSED: Final = "refused"
 
