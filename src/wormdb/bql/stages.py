@@ -284,7 +284,8 @@ class _StageReader:
             return
         parts = fields_of(operand, self._mistakes, at)
         rest = {name: part for name, part in parts.items() if not is_computed(part)}
-        computed = self._computed({name: part for name, part in parts.items() if is_computed(part)}, rest, at)
+        kept = [name for name, part in rest.items() if part]  # one that is left out gives room
+        computed = self._computed({name: part for name, part in parts.items() if is_computed(part)}, kept, at)
         shown: Any = self._mistakes.collect(at, lambda: parse_projection(rest)) if rest else ONLY_ID
         if shown is MISSING:
             return
